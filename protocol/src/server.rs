@@ -1,0 +1,501 @@
+//! The server: takes gradients from the rings, applies each exactly once, and keeps the books.
+//!
+//! One gradient is five actions, each a step: **begin** (poll, judge, write the intent down),
+//! **apply** (the caller's kernel, block by block through the journal), **publish** (the version),
+//! **tick** (the clocks), **release** (the slot, and the journal is idle again). A server killed
+//! between or inside any of them is replaced by one that [attaches](Server::attach) and goes on:
+//! before `Applied` it finishes the same gradient, after it repeats what sets absolute values.
+//!
+//! Between gradients it attends to the seats: grants joins once nothing of an earlier life is left,
+//! drains and dismisses who leaves or is dead, evicts who writes nonsense, answers readers that
+//! asked for a consistent copy. It is the only writer of clocks, version, journal and heads.
+//!
+//! Under [`Synchrony::Averaged`] a round begins when every participant has a gradient, takes them
+//! in seat order with a step shared among them (the paper's Eq. 2), and survives a crash in the
+//! middle: so the result does not depend on timing.
+//!
+//! Carries P2, P5 to P11.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::clock::Timekeeper;
+use crate::error::Fault;
+use crate::event::Event;
+use crate::journal::{Intent, Journal, Phase};
+use crate::machine::{Machine, Step};
+use crate::membership::{Standing, State};
+use crate::platform::Platform;
+use crate::ring::{Consumer, Encoding, Header, Parcel};
+use crate::run::Run;
+use crate::site::Site;
+use crate::weights::Publisher;
+
+/// When a gradient may be applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synchrony {
+    /// As soon as it is found. With slack on the learners' side this is SSP.
+    Immediate,
+    /// In rounds of all participants, averaged, in seat order.
+    Averaged,
+}
+
+/// How the server works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// When a gradient may be applied.
+    pub synchrony: Synchrony,
+    /// Whether updates go through the journal.
+    pub journalled: bool,
+    /// The version at which to stop, exactly; `None` runs until asked to.
+    pub budget: Option<u64>,
+}
+
+/// A gradient about to be applied.
+pub struct Gradient<'g, T> {
+    /// The judged header.
+    pub header: &'g Header,
+    /// Its decoded part.
+    pub parcel: &'g Parcel,
+    /// The slot it lies in, counted over the ring.
+    pub slot: usize,
+    /// The payload. Another process can write here: do not trust a value read twice.
+    pub payload: &'g T,
+    /// Divide the step by this: 1, or the size of the round.
+    pub share: u32,
+}
+
+/// What the server does with a gradient; supplied by the caller.
+pub trait Apply<P: Platform, T> {
+    /// Whether the payload can be applied. Refusing evicts the learner.
+    fn admit(&mut self, gradient: &Gradient<'_, T>) -> bool;
+
+    /// Applies the gradient. With a journal, every lane is run to its end; after a crash this is
+    /// called again with the same gradient, and the lanes know where they stopped.
+    fn update(&mut self, gradient: &Gradient<'_, T>, journal: Option<Journal<'_, P>>);
+
+    /// Copies the weights to the snapshot of `learner`, for a consistent pull.
+    fn snapshot(&mut self, learner: usize);
+
+    /// Hears that `learner` was evicted and why.
+    fn evicted(&mut self, learner: usize, epoch: u32, fault: Fault);
+}
+
+/// Why a server cannot go on where the last one stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttachError {
+    /// The last server died in the middle of an update and kept no journal.
+    HalfWritten {
+        /// The version that was being written.
+        version: u64,
+    },
+    /// The journal names a seat, slot or table that this run does not have.
+    BadJournal,
+}
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HalfWritten { version } => write!(
+                f,
+                "the weights are half way to version {version} and there is no journal: \
+                 restart from the last checkpoint"
+            ),
+            Self::BadJournal => {
+                write!(f, "the journal is not one of this run: restart from the last checkpoint")
+            }
+        }
+    }
+}
+
+impl core::error::Error for AttachError {}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Scan,
+    Apply(Intent),
+    Publish(Intent),
+    Tick(Intent),
+    Release(Intent),
+    Finished,
+}
+
+/// The server's state machine.
+pub struct Server<'a, P: Platform, T: Send, A> {
+    run: Run<'a, P, T>,
+    policy: Policy,
+    apply: A,
+    consumers: Vec<Consumer<'a, P, T>>,
+    granted: Vec<u32>,
+    answered: Vec<u64>,
+    time: Timekeeper<'a, P>,
+    publisher: Publisher<'a, P>,
+    journal: Journal<'a, P>,
+    remaining: u64,
+    share: u32,
+    cursor: usize,
+    work: Work,
+}
+
+impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
+    /// Goes on where the last server stopped, or starts a new run. The caller knows that no other
+    /// server of this run is alive.
+    pub fn attach(run: Run<'a, P, T>, policy: Policy, apply: A) -> Result<Self, AttachError> {
+        let shape = run.shape();
+        let consumers: Vec<_> = (0..shape.learners)
+            .map(|learner| {
+                let ring = run.ring(learner);
+                Consumer::attach(ring, learner as u32, shape.tables as u32, shape.payload_limit)
+            })
+            .collect();
+        let granted = run.seats().iter().map(|seat| seat.granted_epoch()).collect();
+        let answered = run.seats().iter().map(|seat| seat.snapshot().answered()).collect();
+        let publisher = Publisher::attach(run.stamp());
+        let journal = run.journal();
+        let (remaining, share) = journal.round();
+        let work = Self::found_work(&run, &policy, &publisher)?;
+        if let Work::Apply(Intent { header, .. }) = work
+            && consumers[header.learner as usize].next_ticket() != header.ticket
+        {
+            return Err(AttachError::BadJournal);
+        }
+        let mut server = Self {
+            time: Timekeeper::attach(run.clocks()),
+            run,
+            policy,
+            apply,
+            consumers,
+            granted,
+            answered,
+            publisher,
+            journal,
+            remaining: remaining & mask(shape.learners),
+            share: share.max(1),
+            cursor: 0,
+            work,
+        };
+        P::report(Event::Recover { version: server.publisher.version() });
+        for consumer in &server.consumers {
+            consumer.accept();
+        }
+        server.time.publish();
+        run.ring_learners(Site::AttachBell);
+        Ok(server)
+    }
+
+    fn found_work(
+        run: &Run<'a, P, T>,
+        policy: &Policy,
+        publisher: &Publisher<'a, P>,
+    ) -> Result<Work, AttachError> {
+        let shape = run.shape();
+        let (phase, intent) = run.journal().found();
+        if phase == Phase::Idle {
+            if publisher.is_writing() {
+                let version = publisher.version() + 1;
+                return Err(AttachError::HalfWritten { version });
+            }
+            return Ok(Work::Scan);
+        }
+        let header = &intent.header;
+        let end = u64::from(header.first_table) + u64::from(header.tables);
+        let newest = publisher.version();
+        let sound = (header.learner as usize) < shape.learners
+            && Encoding::decode(header.encoding).is_some()
+            && end <= shape.tables as u64
+            && intent.share >= 1
+            && (intent.version == newest || intent.version == newest + 1);
+        if !sound || !policy.journalled {
+            return Err(AttachError::BadJournal);
+        }
+        Ok(if phase == Phase::Applied { Work::Publish(intent) } else { Work::Apply(intent) })
+    }
+
+    /// The number of gradients applied so far.
+    pub fn version(&self) -> u64 {
+        self.publisher.version()
+    }
+
+    /// What applies the gradients.
+    pub fn apply(&self) -> &A {
+        &self.apply
+    }
+
+    /// Gives back what applies the gradients.
+    pub fn into_apply(self) -> A {
+        self.apply
+    }
+
+    fn scan(&mut self) -> Step {
+        if self.policy.budget.is_some_and(|budget| self.publisher.version() >= budget) {
+            return self.finish();
+        }
+        let mut worked = false;
+        for _ in 0..self.consumers.len() {
+            let learner = self.cursor;
+            self.cursor = (self.cursor + 1) % self.consumers.len();
+            worked |= self.attend(learner);
+            if self.policy.synchrony == Synchrony::Immediate && self.begin(learner, 1) {
+                return Step::Worked;
+            }
+        }
+        if self.policy.synchrony == Synchrony::Averaged && self.begin_in_round() {
+            return Step::Worked;
+        }
+        if worked {
+            return Step::Worked;
+        }
+        if self.run.is_stopping() && self.everybody_is_gone() {
+            self.work = Work::Finished;
+            return Step::Done;
+        }
+        Step::Blocked
+    }
+
+    /// Looks after one seat; returns whether something changed that may let others go on.
+    fn attend(&mut self, learner: usize) -> bool {
+        let seat = &self.run.seats()[learner];
+        let bell = seat.bell();
+        let apply = &mut self.apply;
+        let answered =
+            self.publisher.answer(&mut self.answered[learner], seat.snapshot(), bell, || {
+                apply.snapshot(learner)
+            });
+        let Standing { state, epoch } = seat.standing();
+        let changed = match state {
+            State::Vacant | State::Live => false,
+            State::Joining | State::Rejoining => self.grant(learner, epoch),
+            State::Leaving => {
+                if !P::holds(Site::SeatDrained, self.consumers[learner].is_finished()) {
+                    return answered;
+                }
+                self.dismiss(learner);
+                self.run.seats()[learner].vacate(learner as u32, epoch)
+            }
+            State::Dead => {
+                self.consumers[learner].seal_dead(epoch);
+                let drained = P::holds(Site::SeatDrained, self.consumers[learner].is_empty());
+                drained && self.time.counts(learner) && {
+                    self.dismiss(learner);
+                    true
+                }
+            }
+        };
+        answered || changed
+    }
+
+    fn grant(&mut self, learner: usize, epoch: u32) -> bool {
+        if self.run.is_stopping() {
+            return false;
+        }
+        let handed_over = self.consumers[learner].is_handed_over_to(epoch);
+        if !P::holds(Site::SeatHandedOver, handed_over) {
+            return false;
+        }
+        self.time.admit(learner);
+        self.granted[learner] = epoch;
+        let seat = &self.run.seats()[learner];
+        let granted = seat.grant(learner as u32, epoch);
+        seat.bell().ring(Site::SeatGrantBell);
+        granted
+    }
+
+    fn dismiss(&mut self, learner: usize) {
+        if self.time.dismiss(learner) {
+            self.run.ring_learners(Site::DismissBell);
+        }
+    }
+
+    fn evict(&mut self, learner: usize, fault: Fault) {
+        let epoch = self.granted[learner];
+        P::report(Event::Evict { learner: learner as u32, epoch });
+        self.run.seats()[learner].mark_dead(learner as u32, epoch);
+        self.consumers[learner].seal_dead(epoch);
+        self.consumers[learner].discard();
+        self.remaining &= !(1 << learner);
+        self.journal.set_remaining(self.remaining);
+        self.run.seats()[learner].bell().ring(Site::EvictBell);
+        self.apply.evicted(learner, epoch, fault);
+    }
+
+    /// Begins the oldest gradient of `learner`, if there is one that can be applied.
+    fn begin(&mut self, learner: usize, share: u32) -> bool {
+        match self.judge(learner, share) {
+            Ok(None) => false,
+            Ok(Some(intent)) => {
+                let Header { learner, ticket, .. } = intent.header;
+                P::report(Event::Begin { learner, ticket, share });
+                if self.policy.journalled {
+                    self.journal.begin(intent);
+                }
+                self.work = Work::Apply(intent);
+                true
+            }
+            Err(fault) => {
+                self.evict(learner, fault);
+                true
+            }
+        }
+    }
+
+    fn judge(&mut self, learner: usize, share: u32) -> Result<Option<Intent>, Fault> {
+        let newest = self.publisher.version();
+        let Some(entry) = self.consumers[learner].poll(self.granted[learner])? else {
+            return Ok(None);
+        };
+        let header = *entry.header();
+        for table in tables_of(&header) {
+            let expected = self.time.applied(table, learner) + 1;
+            if !P::holds(Site::ClockInOrder, header.clock == expected) {
+                return Err(Fault::ClockSkipped { found: header.clock, expected });
+            }
+        }
+        if header.base_version > newest {
+            return Err(Fault::VersionFromTheFuture { found: header.base_version, newest });
+        }
+        let apply = &mut self.apply;
+        let (parcel, slot) = (entry.parcel(), entry.index());
+        let admitted = entry.read(|payload| {
+            apply.admit(&Gradient { header: &header, parcel, slot, payload, share })
+        });
+        if !admitted {
+            return Err(Fault::Payload);
+        }
+        Ok(Some(Intent { header, version: newest + 1, share, reserved: 0 }))
+    }
+
+    /// Begins the next gradient of a BSP round, or a round when everybody is ready.
+    fn begin_in_round(&mut self) -> bool {
+        if self.remaining == 0 && !self.begin_round() {
+            return false;
+        }
+        let learner = self.remaining.trailing_zeros() as usize;
+        self.begin(learner, self.share)
+    }
+
+    fn begin_round(&mut self) -> bool {
+        let participants = self.time.participants();
+        for learner in ones(participants) {
+            match self.consumers[learner].poll(self.granted[learner]) {
+                Ok(Some(_)) => {}
+                Ok(None) if P::holds(Site::RoundComplete, false) => {}
+                Ok(None) => return false,
+                Err(fault) => {
+                    self.evict(learner, fault);
+                    return false;
+                }
+            }
+        }
+        let left = self.policy.budget.map_or(u64::MAX, |budget| budget - self.publisher.version());
+        let members = ones(participants).take(left.min(64) as usize).fold(0, |m, l| m | 1 << l);
+        if members == 0 {
+            return false;
+        }
+        self.remaining = members;
+        self.share = members.count_ones();
+        self.journal.begin_round(members);
+        true
+    }
+
+    fn apply_now(&mut self, intent: Intent) {
+        let learner = intent.header.learner as usize;
+        self.publisher.begin();
+        let journal = self.policy.journalled.then_some(self.journal);
+        let apply = &mut self.apply;
+        if let Some(entry) = self.consumers[learner].recover(&intent.header) {
+            let (parcel, slot) = (entry.parcel(), entry.index());
+            entry.read(|payload| {
+                let header = &intent.header;
+                let gradient = Gradient { header, parcel, slot, payload, share: intent.share };
+                apply.update(&gradient, journal);
+            });
+        }
+        P::report(Event::Applied {
+            learner: intent.header.learner,
+            ticket: intent.header.ticket,
+            version: intent.version,
+        });
+        if self.policy.journalled {
+            self.journal.applied();
+        }
+    }
+
+    fn tick(&mut self, intent: Intent) {
+        let learner = intent.header.learner as usize;
+        let rose = self.time.tick(learner, tables_of(&intent.header), intent.header.clock);
+        if self.remaining & (1 << learner) != 0 {
+            self.remaining &= !(1 << learner);
+            self.journal.set_remaining(self.remaining);
+        }
+        if rose {
+            self.run.ring_learners(Site::ClockBell);
+        }
+    }
+
+    fn release(&mut self, intent: Intent) {
+        let consumer = &mut self.consumers[intent.header.learner as usize];
+        if let Some(entry) = consumer.recover(&intent.header) {
+            entry.release();
+        }
+        if self.policy.journalled {
+            self.journal.idle();
+        }
+    }
+
+    fn finish(&mut self) -> Step {
+        P::report(Event::Finish { version: self.publisher.version() });
+        for consumer in &self.consumers {
+            consumer.refuse();
+        }
+        self.run.request_stop();
+        self.work = Work::Finished;
+        Step::Done
+    }
+
+    fn everybody_is_gone(&self) -> bool {
+        self.run.seats().iter().enumerate().all(|(learner, seat)| match seat.standing().state {
+            State::Vacant => true,
+            State::Dead => !self.time.counts(learner),
+            State::Joining | State::Live | State::Leaving | State::Rejoining => false,
+        })
+    }
+}
+
+impl<P: Platform, T: Send, A: Apply<P, T>> Machine<P> for Server<'_, P, T, A> {
+    fn step(&mut self) -> Step {
+        self.work = match self.work {
+            Work::Scan => return self.scan(),
+            Work::Apply(intent) => {
+                self.apply_now(intent);
+                Work::Publish(intent)
+            }
+            Work::Publish(intent) => {
+                self.publisher.finish(intent.version);
+                Work::Tick(intent)
+            }
+            Work::Tick(intent) => {
+                self.tick(intent);
+                Work::Release(intent)
+            }
+            Work::Release(intent) => {
+                self.release(intent);
+                Work::Scan
+            }
+            Work::Finished => return Step::Done,
+        };
+        Step::Worked
+    }
+}
+
+fn tables_of(header: &Header) -> core::ops::Range<usize> {
+    let first = header.first_table as usize;
+    first..first + header.tables as usize
+}
+
+const fn mask(learners: usize) -> u64 {
+    if learners >= 64 { u64::MAX } else { (1 << learners) - 1 }
+}
+
+fn ones(mask: u64) -> impl Iterator<Item = usize> {
+    (0..64).filter(move |bit| mask & (1 << bit) != 0)
+}

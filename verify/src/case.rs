@@ -1,0 +1,72 @@
+//! A case: one scenario with the properties it checks and the outcomes it may have.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// How far loom explores a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Every interleaving.
+    Exhaustive,
+    /// Every interleaving with at most this many preemptions.
+    Preemptions(usize),
+}
+
+/// The order in which a case spawns its threads: a bounded search is not symmetric in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// As written.
+    Forward,
+    /// The other way round.
+    Backward,
+}
+
+/// A scenario, its properties, and the exact set of outcomes that a full exploration finds.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// Reads as a claim.
+    pub name: &'static str,
+    /// Properties of the design that it carries.
+    pub properties: &'static [&'static str],
+    /// Every outcome there is, sorted. A full exploration must find all of them and no other.
+    pub outcomes: &'static [&'static str],
+    /// How far loom explores it; `None` if it is too large for loom.
+    pub loom: Option<Bound>,
+    /// Whether shuttle samples it.
+    pub shuttle: bool,
+    /// One execution. Panics if a property is broken.
+    pub run: fn(&Recorder),
+}
+
+/// What the executions of a case have come to.
+pub struct Recorder {
+    order: Order,
+    outcomes: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Recorder {
+    /// Nothing has happened yet.
+    pub fn new(order: Order) -> Self {
+        Self { order, outcomes: Mutex::default() }
+    }
+
+    /// The order in which threads are to be spawned.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Notes how one execution ended.
+    pub fn outcome(&self, outcome: impl Into<String>) {
+        *self.outcomes.lock().unwrap().entry(outcome.into()).or_default() += 1;
+    }
+
+    /// Executions that ended.
+    pub fn executions(&self) -> u64 {
+        self.outcomes.lock().unwrap().values().sum()
+    }
+
+    /// The outcomes seen, sorted.
+    pub fn seen(&self) -> Vec<String> {
+        self.outcomes.lock().unwrap().keys().cloned().collect()
+    }
+}
