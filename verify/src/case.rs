@@ -6,10 +6,24 @@ use std::sync::Mutex;
 /// How far loom explores a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Every interleaving.
+    /// Every interleaving, whichever side is spawned.
     Exhaustive,
+    /// Every interleaving with the first side spawned; at most three preemptions the other way
+    /// round, where every one of them would take too long.
+    ExhaustiveForward,
     /// Every interleaving with at most this many preemptions.
     Preemptions(usize),
+}
+
+impl Bound {
+    /// The most preemptions to explore in this order; `None` for all.
+    pub fn preemptions(self, order: Order) -> Option<usize> {
+        match (self, order) {
+            (Self::Exhaustive, _) | (Self::ExhaustiveForward, Order::Forward) => None,
+            (Self::ExhaustiveForward, Order::Backward) => Some(3),
+            (Self::Preemptions(bound), _) => Some(bound),
+        }
+    }
 }
 
 /// The order in which a case spawns its threads: a bounded search is not symmetric in it.

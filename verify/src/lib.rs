@@ -11,6 +11,7 @@ pub mod ground;
 pub mod loom_platform;
 pub mod model;
 pub mod models;
+pub mod mortal;
 pub mod mutant;
 #[cfg(feature = "shuttle")]
 pub mod shuttle_platform;

@@ -6,6 +6,7 @@
 //! There are no timeouts and no spurious wake-ups, so a lost wake-up is a deadlock, which loom
 //! reports.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use loom::{cell, thread};
 use protocol::platform::{Park, Platform, Tracked, Word};
 use protocol::site::Site;
 
-use crate::case::{Bound, Case, Order, Recorder};
+use crate::case::{Case, Order, Recorder};
 use crate::model::{Join, Model};
 
 /// The loom platform.
@@ -47,7 +48,9 @@ impl Model for Loom {
     }
 
     fn thread_key() -> u64 {
-        unreachable!("only models that crash at random need to tell threads apart")
+        let mut hasher = DefaultHasher::new();
+        thread::current().id().hash(&mut hasher);
+        hasher.finish()
     }
 
     fn choose(_: u64) -> u64 {
@@ -178,11 +181,8 @@ pub fn explore(case: &Case, order: Order) -> Exploration {
     builder.max_branches = 20_000;
     builder.max_duration = None;
     builder.max_permutations = None;
-    builder.preemption_bound = match case.loom {
-        None => panic!("{} is not a loom case", case.name),
-        Some(Bound::Exhaustive) => None,
-        Some(Bound::Preemptions(bound)) => Some(bound),
-    };
+    let bound = case.loom.unwrap_or_else(|| panic!("{} is not a loom case", case.name));
+    builder.preemption_bound = bound.preemptions(order);
     let recorder = Arc::new(Recorder::new(order));
     let start = Instant::now();
     let (run, inside) = (case.run, Arc::clone(&recorder));

@@ -16,7 +16,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             name: "one_slot_passes_every_gradient_once_and_in_order",
             properties: &["P1", "P2", "P3"],
             outcomes: &["received [1, 2]"],
-            loom: Some(Bound::Exhaustive),
+            loom: Some(Bound::ExhaustiveForward),
             shuttle: true,
             run: |recorder| pass::<M>(recorder, 1, 2),
         },
@@ -32,7 +32,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             name: "a_refused_producer_returns_from_a_full_ring",
             properties: &["P1", "P10"],
             outcomes: &["committed 1, then Refused", "committed 2, then Refused"],
-            loom: Some(Bound::Exhaustive),
+            loom: Some(Bound::Preemptions(3)),
             shuttle: true,
             run: refuse::<M>,
         },
@@ -80,16 +80,13 @@ fn put<M: Model>(
 fn pass<M: Model>(recorder: &Recorder, capacity: usize, gradients: u64) {
     let ground = Ground::<M, u64>::new(1, capacity);
     let run = ground.run();
+    let (mut producer, mut consumer) = (producer(run), consumer(run));
     let (tickets, received) = both::<M, _, _>(
         recorder,
         move || {
-            let mut producer = producer(run);
             (1..=gradients).map(|value| put(run, &mut producer, value).unwrap()).collect::<Vec<_>>()
         },
-        move || {
-            let mut consumer = consumer(run);
-            (0..gradients).map(|_| take(run, &mut consumer)).collect::<Vec<_>>()
-        },
+        move || (0..gradients).map(|_| take(run, &mut consumer)).collect::<Vec<_>>(),
     );
     let expected: Vec<_> = (0..gradients).map(|n| (FIRST_TICKET + n) % (1 << 48)).collect();
     assert_eq!(tickets, expected, "tickets are consecutive across the wrap (P4)");
@@ -99,10 +96,10 @@ fn pass<M: Model>(recorder: &Recorder, capacity: usize, gradients: u64) {
 fn refuse<M: Model>(recorder: &Recorder) {
     let ground = Ground::<M, u64>::new(1, 1);
     let run = ground.run();
+    let (mut producer, mut consumer) = (producer(run), consumer(run));
     let (committed, ()) = both::<M, _, _>(
         recorder,
         move || {
-            let mut producer = producer(run);
             for value in 1.. {
                 match put(run, &mut producer, value) {
                     Ok(_) => {}
@@ -113,7 +110,6 @@ fn refuse<M: Model>(recorder: &Recorder) {
             unreachable!()
         },
         move || {
-            let mut consumer = consumer(run);
             assert_eq!(take(run, &mut consumer), 1);
             consumer.refuse();
         },

@@ -1,0 +1,170 @@
+//! Mortal threads: a thread of a model that is killed before its k-th access to shared memory.
+//!
+//! [`Mortal<M>`] is the platform `M` on which [`live_for`] gives the calling thread a number of
+//! accesses to live. A thread dies between two instructions, never inside one, and runs nothing
+//! afterwards that others can see: unwinding drops only private values of the protocol, none of
+//! which touches shared memory.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use protocol::event::Event;
+use protocol::platform::{Park, Platform, Tracked, Word};
+use protocol::site::Site;
+
+use crate::model::Model;
+
+thread_local! {
+    /// Accesses left to the mortal threads of the model that runs on this thread.
+    static LIVES: RefCell<HashMap<u64, u64>> = RefCell::default();
+}
+
+struct Death;
+
+/// Runs `body`, on this thread of the model, for at most `accesses`. `None` if it was killed.
+pub fn live_for<M: Model, R>(accesses: u64, body: impl FnOnce() -> R) -> Option<R> {
+    let key = M::thread_key();
+    LIVES.with_borrow_mut(|lives| lives.insert(key, accesses));
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    LIVES.with_borrow_mut(|lives| lives.remove(&key));
+    match outcome {
+        Ok(result) => Some(result),
+        Err(payload) if payload.is::<Death>() => None,
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// One access of the calling thread; kills it if it was not to live so long.
+fn breathe<M: Model>() {
+    if LIVES.with_borrow(HashMap::is_empty) {
+        return;
+    }
+    let key = M::thread_key();
+    let dead = LIVES.with_borrow_mut(|lives| match lives.get_mut(&key) {
+        Some(0) => true,
+        Some(left) => {
+            *left -= 1;
+            false
+        }
+        None => false,
+    });
+    if dead {
+        // Not a panic: no hook runs, nothing is printed.
+        resume_unwind(Box::new(Death));
+    }
+}
+
+/// The platform `M`, on which threads can be killed.
+pub struct Mortal<M>(PhantomData<M>);
+
+impl<M: Model> Platform for Mortal<M> {
+    type U32 = MortalWord<M, M::U32>;
+    type U64 = MortalWord<M, M::U64>;
+    type Cell<T: Send> = MortalCell<M, M::Cell<T>>;
+
+    fn fence(site: Site, order: Ordering) {
+        breathe::<M>();
+        M::fence(site, order);
+    }
+
+    fn pause() {
+        M::pause();
+    }
+
+    fn now_ns() -> u64 {
+        M::now_ns()
+    }
+
+    fn holds(site: Site, condition: bool) -> bool {
+        M::holds(site, condition)
+    }
+
+    fn report(event: Event) {
+        M::report(event);
+    }
+}
+
+impl<M: Model> Model for Mortal<M> {
+    type Handle<R: Send + 'static> = M::Handle<R>;
+
+    fn spawn<R: Send + 'static>(body: impl FnOnce() -> R + Send + 'static) -> Self::Handle<R> {
+        M::spawn(body)
+    }
+
+    fn thread_key() -> u64 {
+        M::thread_key()
+    }
+
+    fn choose(limit: u64) -> u64 {
+        M::choose(limit)
+    }
+}
+
+/// A word whose accesses count.
+pub struct MortalWord<M, W>(W, PhantomData<M>);
+
+impl<V: Copy, M: Model, W: Word<V>> Word<V> for MortalWord<M, W> {
+    fn new(value: V) -> Self {
+        Self(W::new(value), PhantomData)
+    }
+
+    fn load(&self, site: Site, order: Ordering) -> V {
+        breathe::<M>();
+        self.0.load(site, order)
+    }
+
+    fn store(&self, site: Site, value: V, order: Ordering) {
+        breathe::<M>();
+        self.0.store(site, value, order);
+    }
+
+    fn compare_exchange(&self, site: Site, current: V, new: V, order: Ordering) -> Result<V, V> {
+        breathe::<M>();
+        self.0.compare_exchange(site, current, new, order)
+    }
+
+    fn fetch_or(&self, site: Site, bits: V, order: Ordering) -> V {
+        breathe::<M>();
+        self.0.fetch_or(site, bits, order)
+    }
+
+    fn fetch_add(&self, site: Site, value: V, order: Ordering) -> V {
+        breathe::<M>();
+        self.0.fetch_add(site, value, order)
+    }
+}
+
+impl<M: Model, W: Park> Park for MortalWord<M, W> {
+    fn wait(&self, site: Site, expected: u32, timeout: Option<Duration>) {
+        breathe::<M>();
+        self.0.wait(site, expected, timeout);
+    }
+
+    fn wake(&self, site: Site) {
+        breathe::<M>();
+        self.0.wake(site);
+    }
+}
+
+/// A cell whose accesses count.
+pub struct MortalCell<M, C>(C, PhantomData<M>);
+
+impl<T, M: Model, C: Tracked<T>> Tracked<T> for MortalCell<M, C> {
+    fn new(value: T) -> Self {
+        Self(C::new(value), PhantomData)
+    }
+
+    fn with<R>(&self, site: Site, access: impl FnOnce(*const T) -> R) -> R {
+        breathe::<M>();
+        self.0.with(site, access)
+    }
+
+    fn with_mut<R>(&self, site: Site, access: impl FnOnce(*mut T) -> R) -> R {
+        breathe::<M>();
+        self.0.with_mut(site, access)
+    }
+}
