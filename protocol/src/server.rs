@@ -179,7 +179,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             consumer.accept();
         }
         server.time.publish();
-        run.ring_learners(Site::AttachBell);
+        run.ring_everybody(Site::AttachBell);
         Ok(server)
     }
 

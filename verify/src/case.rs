@@ -48,6 +48,8 @@ pub struct Case {
     pub loom: Option<Bound>,
     /// Whether shuttle samples it.
     pub shuttle: bool,
+    /// How many variants there are: the case is explored for each number below this.
+    pub variants: u64,
     /// One execution. Panics if a property is broken.
     pub run: fn(&Recorder),
 }
@@ -55,13 +57,19 @@ pub struct Case {
 /// What the executions of a case have come to.
 pub struct Recorder {
     order: Order,
+    variant: u64,
     outcomes: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Recorder {
     /// Nothing has happened yet.
-    pub fn new(order: Order) -> Self {
-        Self { order, outcomes: Mutex::default() }
+    pub fn new(order: Order, variant: u64) -> Self {
+        Self { order, variant, outcomes: Mutex::default() }
+    }
+
+    /// The variant to run.
+    pub fn variant(&self) -> u64 {
+        self.variant
     }
 
     /// The order in which threads are to be spawned.

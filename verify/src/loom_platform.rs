@@ -6,6 +6,7 @@
 //! There are no timeouts and no spurious wake-ups, so a lost wake-up is a deadlock, which loom
 //! reports.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -168,28 +169,32 @@ pub struct Exploration {
     /// Executions.
     pub executions: u64,
     /// Outcomes seen, sorted.
-    pub outcomes: Vec<String>,
+    pub outcomes: BTreeSet<String>,
     /// Wall-clock time.
     pub elapsed: Duration,
 }
 
-/// Explores `case` to the end of its bound. Panics, as loom does, when an execution fails.
+/// Explores every variant of `case` to the end of its bound. Panics, as loom does, when an
+/// execution fails.
 ///
 /// No limit on time or number is set: if this returns, the exploration is complete.
 pub fn explore(case: &Case, order: Order) -> Exploration {
-    let mut builder = loom::model::Builder::new();
-    builder.max_branches = 20_000;
-    builder.max_duration = None;
-    builder.max_permutations = None;
     let bound = case.loom.unwrap_or_else(|| panic!("{} is not a loom case", case.name));
-    builder.preemption_bound = bound.preemptions(order);
-    let recorder = Arc::new(Recorder::new(order));
     let start = Instant::now();
-    let (run, inside) = (case.run, Arc::clone(&recorder));
-    builder.check(move || run(&inside));
-    Exploration {
-        executions: recorder.executions(),
-        outcomes: recorder.seen(),
-        elapsed: start.elapsed(),
+    let mut exploration =
+        Exploration { executions: 0, outcomes: BTreeSet::new(), elapsed: Duration::ZERO };
+    for variant in 0..case.variants {
+        let mut builder = loom::model::Builder::new();
+        builder.max_branches = 20_000;
+        builder.max_duration = None;
+        builder.max_permutations = None;
+        builder.preemption_bound = bound.preemptions(order);
+        let recorder = Arc::new(Recorder::new(order, variant));
+        let (run, inside) = (case.run, Arc::clone(&recorder));
+        builder.check(move || run(&inside));
+        exploration.executions += recorder.executions();
+        exploration.outcomes.extend(recorder.seen());
     }
+    exploration.elapsed = start.elapsed();
+    exploration
 }

@@ -21,6 +21,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["clock 2 of slack 0 holds [1, 1]", "clock 2 of slack 0 holds [1, 2]"],
             loom: Some(Bound::Exhaustive),
             shuttle: true,
+            variants: 1,
             run: |recorder| bound::<M>(recorder, 0, 2),
         },
         Case {
@@ -29,6 +30,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["clock 3 of slack 1 holds [1, 1]", "clock 3 of slack 1 holds [1, 2]"],
             loom: Some(Bound::Exhaustive),
             shuttle: true,
+            variants: 1,
             run: |recorder| bound::<M>(recorder, 1, 3),
         },
         Case {
@@ -37,6 +39,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["free at [1, 0]"],
             loom: Some(Bound::Exhaustive),
             shuttle: true,
+            variants: 1,
             run: dismissal::<M>,
         },
     ]

@@ -16,6 +16,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["taken [1, 2]"],
             loom: Some(Bound::ExhaustiveForward),
             shuttle: true,
+            variants: 1,
             run: pass::<M>,
         },
         Case {
@@ -24,6 +25,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["taken [1], then closed"],
             loom: Some(Bound::Exhaustive),
             shuttle: true,
+            variants: 1,
             run: giver_closes::<M>,
         },
         Case {
@@ -32,6 +34,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["gave 1, then closed", "gave 2, then closed"],
             loom: Some(Bound::Exhaustive),
             shuttle: true,
+            variants: 1,
             run: taker_closes::<M>,
         },
     ]

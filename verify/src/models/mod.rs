@@ -7,6 +7,7 @@
 mod clock;
 mod handoff;
 mod ring;
+mod run;
 mod weights;
 
 use crate::case::{Case, Order, Recorder};
@@ -14,7 +15,14 @@ use crate::model::{Join, Model};
 
 /// Every case, on the platform `M`.
 pub fn catalogue<M: Model>() -> Vec<Case> {
-    [ring::cases::<M>(), handoff::cases::<M>(), weights::cases::<M>(), clock::cases::<M>()].concat()
+    [
+        ring::cases::<M>(),
+        handoff::cases::<M>(),
+        weights::cases::<M>(),
+        clock::cases::<M>(),
+        run::cases::<M>(),
+    ]
+    .concat()
 }
 
 /// Runs two bodies beside each other, one on a new thread and one on this one: which is which is

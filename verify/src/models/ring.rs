@@ -18,6 +18,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["received [1, 2]"],
             loom: Some(Bound::ExhaustiveForward),
             shuttle: true,
+            variants: 1,
             run: |recorder| pass::<M>(recorder, 1, 2),
         },
         Case {
@@ -26,6 +27,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["received [1, 2, 3, 4]"],
             loom: Some(Bound::Preemptions(3)),
             shuttle: true,
+            variants: 1,
             run: |recorder| pass::<M>(recorder, 2, 4),
         },
         Case {
@@ -34,7 +36,26 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["committed 1, then Refused", "committed 2, then Refused"],
             loom: Some(Bound::Preemptions(3)),
             shuttle: true,
+            variants: 1,
             run: refuse::<M>,
+        },
+        Case {
+            name: "a_sealed_ring_is_drained_before_it_is_finished",
+            properties: &["P1", "P2", "P10"],
+            outcomes: &["received [1], then finished"],
+            loom: Some(Bound::ExhaustiveForward),
+            shuttle: true,
+            variants: 1,
+            run: seal::<M>,
+        },
+        Case {
+            name: "a_commit_that_comes_too_late_is_fenced_and_nothing_is_lost_or_repeated",
+            properties: &["P2", "P8"],
+            outcomes: &["committed in time", "fenced"],
+            loom: Some(Bound::Exhaustive),
+            shuttle: true,
+            variants: 1,
+            run: zombie::<M>,
         },
     ]
 }
@@ -115,4 +136,68 @@ fn refuse<M: Model>(recorder: &Recorder) {
         },
     );
     recorder.outcome(format!("committed {committed}, then Refused"));
+}
+
+fn seal<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<M, u64>::new(1, 1);
+    let run = ground.run();
+    let (mut producer, mut consumer) = (producer(run), consumer(run));
+    let ((), received) = both::<M, _, _>(
+        recorder,
+        move || {
+            put(run, &mut producer, 1).unwrap();
+            producer.seal().expect("nobody else holds the seat");
+        },
+        move || {
+            let waiter = Waiter::new(run.server_bell(), Patience::MODEL);
+            let mut received = Vec::new();
+            waiter.wait(|| {
+                if let Some(entry) = consumer.poll(EPOCH).unwrap() {
+                    received.push(entry.read(|payload| *payload));
+                    entry.release();
+                }
+                consumer.is_finished().then_some(())
+            });
+            received
+        },
+    );
+    recorder.outcome(format!("received {received:?}, then finished"));
+}
+
+/// A life that was given up, but still runs, commits while the server seals its ring. The next
+/// life begins when its process is gone.
+fn zombie<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<M, u64>::new(1, 2);
+    let run = ground.run();
+    let (mut zombie, mut consumer) = (producer(run), consumer(run));
+    let (committed, mut received) = both::<M, _, _>(
+        recorder,
+        move || {
+            let mut reservation = zombie.reserve().expect("the ring is empty");
+            reservation.write(|payload| *payload = 10);
+            let ticket = reservation.ticket();
+            let committed = reservation.commit(parcel(10));
+            assert!(zombie.reserve().is_ok() == committed.is_ok(), "a fenced life has ended");
+            committed.inspect(|committed| assert_eq!(*committed, ticket)).is_ok()
+        },
+        move || {
+            consumer.seal_dead(EPOCH);
+            drain(&mut consumer, EPOCH)
+        },
+    );
+    let mut next = Producer::join(run.ring(0), 0, EPOCH + 1);
+    put(run, &mut next, 20).unwrap();
+    received.extend(drain(&mut self::consumer(run), EPOCH + 1));
+    let expected: &[u64] = if committed { &[10, 20] } else { &[20] };
+    assert_eq!(received, expected, "committed, so applied, once (P2, P8)");
+    recorder.outcome(if committed { "committed in time" } else { "fenced" });
+}
+
+fn drain<M: Model>(consumer: &mut Consumer<'static, M, u64>, epoch: u32) -> Vec<u64> {
+    let mut received = Vec::new();
+    while let Some(entry) = consumer.poll(epoch).unwrap() {
+        received.push(entry.read(|payload| *payload));
+        entry.release();
+    }
+    received
 }

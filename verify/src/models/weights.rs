@@ -27,6 +27,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             ],
             loom: Some(Bound::Exhaustive),
             shuttle: true,
+            variants: 1,
             run: racy::<M>,
         },
         Case {
@@ -35,6 +36,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["torn", "version 0", "version 1", "version 2"],
             loom: Some(Bound::Exhaustive),
             shuttle: true,
+            variants: 1,
             run: still::<M>,
         },
         Case {
@@ -43,6 +45,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             outcomes: &["versions [1, 2]", "versions [2, 2]"],
             loom: Some(Bound::Preemptions(3)),
             shuttle: true,
+            variants: 1,
             run: ask::<M>,
         },
     ]

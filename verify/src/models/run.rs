@@ -1,0 +1,203 @@
+//! The whole server with learners that push straight into their rings: joining, leaving, dying,
+//! budgets and shutdown.
+
+use protocol::bell::{Patience, Waiter};
+use protocol::error::{JoinError, ReserveError};
+use protocol::learner::Life;
+use protocol::machine::Machine;
+use protocol::membership::{Standing, State};
+use protocol::ring::{Parcel, Producer};
+use protocol::run::Run;
+use protocol::server::{Policy, Server, Synchrony};
+use protocol::site::Site;
+
+use super::both;
+use crate::books::{Books, Log, Weights, WeightsView, replay};
+use crate::case::{Bound, Case, Recorder};
+use crate::ground::{FIRST_TICKET, Ground};
+use crate::model::{Join, Model};
+use crate::mortal::{Mortal, live_for};
+
+pub(super) fn cases<M: Model>() -> Vec<Case> {
+    vec![
+        Case {
+            name: "a_learner_joins_pushes_and_leaves_and_the_server_drains_and_returns",
+            properties: &["P1", "P2", "P10"],
+            outcomes: &["applied 2"],
+            loom: Some(Bound::Preemptions(2)),
+            shuttle: true,
+            variants: 1,
+            run: shutdown::<M>,
+        },
+        Case {
+            name: "a_stop_at_any_moment_lets_everybody_return_and_applies_what_is_committed",
+            properties: &["P1", "P10"],
+            outcomes: &["applied 0", "applied 1", "never joined"],
+            loom: Some(Bound::Preemptions(2)),
+            shuttle: true,
+            variants: 1,
+            run: stop::<M>,
+        },
+        Case {
+            name: "a_budget_is_exact_and_its_surplus_is_refused",
+            properties: &["P1", "P11"],
+            outcomes: &["committed 2, applied 1", "committed 3, applied 1"],
+            loom: Some(Bound::Preemptions(2)),
+            shuttle: true,
+            variants: 1,
+            run: budget::<M>,
+        },
+        Case {
+            name: "a_learner_killed_at_any_access_loses_nothing_committed",
+            properties: &["P1", "P2", "P7", "P8"],
+            outcomes: &["applied 0", "applied 1"],
+            loom: Some(Bound::Preemptions(1)),
+            shuttle: true,
+            variants: LIFE_OF_ONE_PUSH,
+            run: death::<M>,
+        },
+    ]
+}
+
+/// More accesses than a learner that pushes once makes: some variants kill it, the last does not.
+const LIFE_OF_ONE_PUSH: u64 = 34;
+
+pub(super) fn immediate(budget: Option<u64>) -> Policy {
+    Policy { synchrony: Synchrony::Immediate, journalled: true, budget }
+}
+
+/// Runs a server until it is done.
+pub(super) fn serve<M: Model>(
+    run: Run<'static, M, u64>,
+    policy: Policy,
+    weights: WeightsView<M>,
+    log: Log,
+) {
+    let mut server =
+        Server::attach(run, policy, Books::new(weights, log)).expect("the journal is sound");
+    server.run(Waiter::new(run.server_bell(), Patience::MODEL));
+}
+
+/// Asserts what must hold when everybody has returned.
+pub(super) fn audit<M: Model>(
+    run: Run<'static, M, u64>,
+    weights: WeightsView<M>,
+    log: &Log,
+) -> usize {
+    let postings = log.postings();
+    log.assert_in_order(run.seats().len(), FIRST_TICKET);
+    assert_eq!(log.evictions(), [], "nobody wrote nonsense");
+    assert_eq!(weights.copy(), replay(&postings), "each gradient once, whole, in order (P2)");
+    assert_eq!(run.stamp().version(), postings.len() as u64);
+    postings.len()
+}
+
+pub(super) fn waiter<M: Model>(run: Run<'static, M, u64>, learner: usize) -> Waiter<'static, M> {
+    Waiter::new(run.seats()[learner].bell(), Patience::MODEL)
+}
+
+/// Pushes the gradient of `clock`, waiting for room.
+pub(super) fn push<M: Model>(
+    life: Life<'static, M, u64>,
+    producer: &mut Producer<'static, M, u64>,
+    clock: u64,
+) -> Result<(), ReserveError> {
+    let waiter = waiter(life.run(), life.learner());
+    let mut reservation = producer.reserve_wait(waiter, || life.is_evicted())?;
+    let value = life.learner() as u64 * 100 + clock;
+    reservation.write(|payload| *payload = value);
+    reservation.commit(Parcel::dense(clock, 0, 1, 8)).map_err(|_| ReserveError::Ended)?;
+    Ok(())
+}
+
+fn shutdown<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<M, u64>::new(1, 1);
+    let weights = Weights::<M>::new(1);
+    let (run, view, log) = (ground.run(), weights.view(), Log::default());
+    let books = log.clone();
+    both::<M, _, _>(
+        recorder,
+        move || {
+            let (life, mut producer) = Life::join(run, 0, waiter(run, 0)).unwrap();
+            assert_eq!(life.first_clock(), 1);
+            push(life, &mut producer, 1).unwrap();
+            push(life, &mut producer, 2).unwrap();
+            assert!(life.leave(producer));
+            run.request_stop();
+        },
+        move || serve(run, immediate(None), view, books),
+    );
+    let standing = run.seats()[0].standing();
+    assert_eq!(standing, Standing { state: State::Vacant, epoch: 1 }, "let go");
+    recorder.outcome(format!("applied {}", audit(run, view, &log)));
+}
+
+fn stop<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<M, u64>::new(1, 1);
+    let weights = Weights::<M>::new(1);
+    let (run, view, log) = (ground.run(), weights.view(), Log::default());
+    let books = log.clone();
+    let server = M::spawn(move || serve(run, immediate(None), view, books));
+    let (committed, ()) = both::<M, _, _>(
+        recorder,
+        move || match Life::join(run, 0, waiter(run, 0)) {
+            Ok((life, mut producer)) => {
+                let pushed = !life.is_over() && push(life, &mut producer, 1).is_ok();
+                assert!(life.leave(producer));
+                Some(usize::from(pushed))
+            }
+            Err(JoinError::Stopping) => None,
+            Err(other) => panic!("{other}"),
+        },
+        move || run.request_stop(),
+    );
+    server.join();
+    let applied = audit(run, view, &log);
+    assert_eq!(applied, committed.unwrap_or(0), "committed, so applied (P10)");
+    recorder.outcome(match committed {
+        Some(_) => format!("applied {applied}"),
+        None => "never joined".to_owned(),
+    });
+}
+
+fn budget<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<M, u64>::new(1, 1);
+    let weights = Weights::<M>::new(1);
+    let (run, view, log) = (ground.run(), weights.view(), Log::default());
+    let books = log.clone();
+    let (committed, ()) = both::<M, _, _>(
+        recorder,
+        move || {
+            let (life, mut producer) = Life::join(run, 0, waiter(run, 0)).unwrap();
+            (1..).take_while(|clock| push(life, &mut producer, *clock).is_ok()).count()
+        },
+        move || serve(run, immediate(Some(1)), view, books),
+    );
+    let applied = audit(run, view, &log);
+    assert_eq!(applied, 1, "the budget is exact (P11)");
+    recorder.outcome(format!("committed {committed}, applied {applied}"));
+}
+
+fn death<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<Mortal<M>, u64>::new(1, 1);
+    let weights = Weights::<Mortal<M>>::new(1);
+    let (run, view, log) = (ground.run(), weights.view(), Log::default());
+    let books = log.clone();
+    let accesses = recorder.variant();
+    both::<M, _, _>(
+        recorder,
+        move || {
+            live_for::<M, _>(accesses, || {
+                let (life, mut producer) = Life::join(run, 0, waiter(run, 0)).unwrap();
+                push(life, &mut producer, 1).unwrap();
+            });
+            // From here on this thread is the watchdog: it has waited for the dead.
+            let Standing { epoch, .. } = run.seats()[0].standing();
+            run.seats()[0].mark_dead(0, epoch);
+            run.ring_everybody(Site::WatchdogBell);
+            run.request_stop();
+        },
+        move || serve(run, immediate(None), view, books),
+    );
+    recorder.outcome(format!("applied {}", audit(run, view, &log)));
+}
