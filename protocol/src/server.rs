@@ -49,6 +49,10 @@ pub struct Policy {
     pub journalled: bool,
     /// The version at which to stop, exactly; `None` runs until asked to.
     pub budget: Option<u64>,
+    /// Seats that must have been granted once before the first gradient is applied, so that all
+    /// of them begin at clock 1; later ones begin where the slowest is. Who was granted and died
+    /// since counts, so that a death before the start holds nobody up.
+    pub quorum: usize,
 }
 
 /// A gradient about to be applied.
@@ -231,15 +235,16 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             return self.finish();
         }
         let mut worked = false;
+        let open = self.has_quorum();
         for _ in 0..self.consumers.len() {
             let learner = self.cursor;
             self.cursor = (self.cursor + 1) % self.consumers.len();
             worked |= self.attend(learner);
-            if self.policy.synchrony == Synchrony::Immediate && self.begin(learner, 1) {
+            if open && self.policy.synchrony == Synchrony::Immediate && self.begin(learner, 1) {
                 return Step::Worked;
             }
         }
-        if self.policy.synchrony == Synchrony::Averaged && self.begin_in_round() {
+        if open && self.policy.synchrony == Synchrony::Averaged && self.begin_in_round() {
             return Step::Worked;
         }
         if worked {
@@ -250,6 +255,17 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             return Step::Done;
         }
         Step::Blocked
+    }
+
+    /// Whether gradients may be applied: the first waits for the quorum, or for the end.
+    fn has_quorum(&self) -> bool {
+        self.publisher.version() > 0
+            || P::holds(Site::Quorum, self.seats_granted() >= self.policy.quorum)
+            || self.run.is_stopping()
+    }
+
+    fn seats_granted(&self) -> usize {
+        self.granted.iter().filter(|epoch| **epoch > 0).count()
     }
 
     /// Looks after one seat; returns whether something changed that may let others go on.

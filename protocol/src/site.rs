@@ -196,6 +196,8 @@ sites! {
         SeatHandedOver,
         /// Everything that a leaving or dead life committed has been applied.
         SeatDrained,
+        /// Enough learners have joined to begin (forced: begins without them).
+        Quorum,
         /// Every participant of a round is ready (forced: begins without them).
         RoundComplete,
     }

@@ -1,15 +1,16 @@
-//! Mortal threads: a thread of a model that is killed before its k-th access to shared memory.
+//! Mortal processes: threads of a model that are killed between two accesses to shared memory.
 //!
-//! [`Mortal<M>`] is the platform `M` on which [`live_for`] gives the calling thread a number of
-//! accesses to live. A thread dies between two instructions, never inside one, and runs nothing
-//! afterwards that others can see: unwinding drops only private values of the protocol, none of
-//! which touches shared memory.
+//! [`Mortal<M>`] is the platform `M` on which the threads of a [`Process`] have a number of
+//! accesses to live, together. When they are used up, each of them stops where it is. A thread
+//! dies between two instructions, never inside one, and does nothing afterwards that others can
+//! see: unwinding drops only private values of the protocol, none of which touches shared memory.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use protocol::event::Event;
@@ -19,40 +20,71 @@ use protocol::site::Site;
 use crate::model::Model;
 
 thread_local! {
-    /// Accesses left to the mortal threads of the model that runs on this thread.
-    static LIVES: RefCell<HashMap<u64, u64>> = RefCell::default();
+    /// The processes of the mortal threads of the model that runs on this thread.
+    static MORTALS: RefCell<HashMap<u64, Process>> = RefCell::default();
 }
 
 struct Death;
 
-/// Runs `body`, on this thread of the model, for at most `accesses`. `None` if it was killed.
-pub fn live_for<M: Model, R>(accesses: u64, body: impl FnOnce() -> R) -> Option<R> {
-    let key = M::thread_key();
-    LIVES.with_borrow_mut(|lives| lives.insert(key, accesses));
-    let outcome = catch_unwind(AssertUnwindSafe(body));
-    LIVES.with_borrow_mut(|lives| lives.remove(&key));
-    match outcome {
-        Ok(result) => Some(result),
-        Err(payload) if payload.is::<Death>() => None,
-        Err(payload) => resume_unwind(payload),
+/// Threads that are killed together.
+#[derive(Clone)]
+pub struct Process(Arc<Mutex<Option<u64>>>);
+
+impl Process {
+    /// A process that is killed before its access number `accesses`, counted over its threads.
+    pub fn killed_after(accesses: u64) -> Self {
+        Self(Arc::new(Mutex::new(Some(accesses))))
+    }
+
+    /// A process that nobody kills.
+    pub fn immortal() -> Self {
+        Self(Arc::new(Mutex::new(None)))
+    }
+
+    /// Runs `body` as a thread of this process, on this thread of the model. `None` if it was
+    /// killed; then the rest of the process is killed at its next access, wherever it sleeps:
+    /// `wake_the_rest` makes the sleepers look.
+    pub fn thread<M: Model, R>(
+        &self,
+        wake_the_rest: impl FnOnce(),
+        body: impl FnOnce() -> R,
+    ) -> Option<R> {
+        let key = M::thread_key();
+        MORTALS.with_borrow_mut(|mortals| mortals.insert(key, self.clone()));
+        let outcome = catch_unwind(AssertUnwindSafe(body));
+        MORTALS.with_borrow_mut(|mortals| mortals.remove(&key));
+        match outcome {
+            Ok(result) => Some(result),
+            Err(payload) if payload.is::<Death>() => {
+                wake_the_rest();
+                None
+            }
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+
+    /// Whether there is an access left; takes it.
+    fn breathe(&self) -> bool {
+        let mut left = self.0.lock().unwrap();
+        match &mut *left {
+            None => true,
+            Some(0) => false,
+            Some(accesses) => {
+                *accesses -= 1;
+                true
+            }
+        }
     }
 }
 
-/// One access of the calling thread; kills it if it was not to live so long.
+/// One access of the calling thread; kills it if its process has none left.
 fn breathe<M: Model>() {
-    if LIVES.with_borrow(HashMap::is_empty) {
+    if MORTALS.with_borrow(HashMap::is_empty) {
         return;
     }
     let key = M::thread_key();
-    let dead = LIVES.with_borrow_mut(|lives| match lives.get_mut(&key) {
-        Some(0) => true,
-        Some(left) => {
-            *left -= 1;
-            false
-        }
-        None => false,
-    });
-    if dead {
+    let alive = MORTALS.with_borrow(|mortals| mortals.get(&key).is_none_or(Process::breathe));
+    if !alive {
         // Not a panic: no hook runs, nothing is printed.
         resume_unwind(Box::new(Death));
     }

@@ -89,7 +89,15 @@ fn pass<M: Model>(recorder: &Recorder) {
     let ((), taken) = both::<M, _, _>(
         recorder,
         move || [1, 2].into_iter().for_each(|value| give(waiter, &mut giver, value).unwrap()),
-        move || [(); 2].map(|()| take(waiter, &mut taker).unwrap()),
+        move || {
+            let first = take(waiter, &mut taker).unwrap();
+            // The last buffer stays with the taker: nobody waits for it.
+            let last = waiter.wait(|| {
+                let mut borrow = taker.loan().unwrap()?;
+                Some(borrow.with(|buffer| *buffer))
+            });
+            [first, last]
+        },
     );
     recorder.outcome(format!("taken {taken:?}"));
 }

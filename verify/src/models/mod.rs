@@ -8,6 +8,7 @@ mod clock;
 mod handoff;
 mod ring;
 mod run;
+mod system;
 mod weights;
 
 use crate::case::{Case, Order, Recorder};
@@ -21,6 +22,7 @@ pub fn catalogue<M: Model>() -> Vec<Case> {
         weights::cases::<M>(),
         clock::cases::<M>(),
         run::cases::<M>(),
+        system::cases::<M>(),
     ]
     .concat()
 }
