@@ -26,7 +26,7 @@
 //! Lanes let several threads write disjoint ranges of blocks, each with its own mark and records.
 //! The arithmetic plugs in as a [`Kernel`]; this code neither knows nor cares what a block is.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use crossbeam_utils::CachePadded;
 
@@ -184,8 +184,10 @@ impl<'a, P: Platform> Journal<'a, P> {
     }
 
     /// What a restarted server finds: how far the last update came, and what it was.
+    ///
+    /// Whoever started it has waited for the death of the last one, so all its stores are there.
     pub fn found(&self) -> (Phase, Intent) {
-        let phase = match self.words.phase.load(Site::JournalFound, Acquire) {
+        let phase = match self.words.phase.load(Site::JournalFound, Relaxed) {
             1 => Phase::Applying,
             2 => Phase::Applied,
             _ => Phase::Idle,

@@ -100,8 +100,6 @@ sites! {
         SeatLook,
         /// The intent is complete.
         JournalBegin,
-        /// A restarted server reads the phase, before the intent.
-        JournalFound,
         /// The undo record is complete.
         JournalMark,
         /// All blocks are written.
@@ -272,6 +270,8 @@ sites! {
         SeatGranted,
         /// A new server reads the life that was granted.
         SeatGrantedLook,
+        /// A restarted server reads the phase.
+        JournalFound,
         /// A lane starts from its first block.
         JournalReset,
         /// Where a lane stands.

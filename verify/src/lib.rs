@@ -16,5 +16,5 @@ pub mod mutant;
 #[cfg(feature = "shuttle")]
 pub mod shuttle_platform;
 
-pub use case::{Bound, Case, Order, Recorder};
+pub use case::{Bound, Case, Order, Recorder, Sampling};
 pub use model::{Join, Model};

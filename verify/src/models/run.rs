@@ -14,7 +14,7 @@ use protocol::site::Site;
 
 use super::both;
 use crate::books::{Books, Log, Weights, WeightsView, replay};
-use crate::case::{Bound, Case, Recorder};
+use crate::case::{Bound, Case, Recorder, Sampling};
 use crate::ground::{FIRST_TICKET, Ground};
 use crate::model::{Join, Model};
 use crate::mortal::{Mortal, Process};
@@ -26,7 +26,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P2", "P10"],
             outcomes: &["applied 2"],
             loom: Some(Bound::Preemptions(2)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: shutdown::<M>,
         },
@@ -35,7 +35,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P10"],
             outcomes: &["applied 0", "applied 1", "never joined"],
             loom: Some(Bound::Preemptions(2)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: stop::<M>,
         },
@@ -44,7 +44,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P11"],
             outcomes: &["committed 1, applied 1", "committed 2, applied 1"],
             loom: Some(Bound::Preemptions(2)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: budget::<M>,
         },
@@ -53,7 +53,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P2", "P7", "P8"],
             outcomes: &["applied 0", "applied 1"],
             loom: Some(Bound::Preemptions(1)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: LIFE_OF_ONE_PUSH,
             run: death::<M>,
         },
@@ -62,7 +62,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P6", "P7"],
             outcomes: &["begins at 6"],
             loom: Some(Bound::Preemptions(3)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: latecomer::<M>,
         },
@@ -71,7 +71,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1"],
             outcomes: &["[(0, Payload)]"],
             loom: Some(Bound::Preemptions(2)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: |recorder| nonsense::<M>(recorder, 1, u64::MAX),
         },
@@ -80,7 +80,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P6"],
             outcomes: &["[(0, ClockSkipped { found: 2, expected: 1 })]"],
             loom: None,
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: |recorder| nonsense::<M>(recorder, 2, 7),
         },
