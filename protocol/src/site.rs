@@ -74,6 +74,8 @@ sites! {
         HandoffGiverClose,
         /// The taker sees the close, before it looks for the last buffer.
         HandoffGiverClosed,
+        /// The stamp becomes odd, after the intent; the fence behind it keeps the weights back.
+        StampBegin,
         /// A version is published.
         StampFinish,
         /// A racy reader reads the version, before the copy.
@@ -242,8 +244,6 @@ sites! {
         HandoffEmpty,
         /// A new server reads the stamp.
         StampAttach,
-        /// The stamp becomes odd; the fence behind it orders it.
-        StampBegin,
         /// A consistent reader reads the stamp again; the fence before it orders it.
         StampReadAgain,
         /// A dashboard reads the version.

@@ -108,7 +108,9 @@ impl<'a, P: Platform> Publisher<'a, P> {
     #[inline]
     pub fn begin(&mut self) {
         self.writing = true;
-        self.stamp.word.store(Site::StampBegin, self.version * 2 + 1, Relaxed);
+        // After the intent: to a server that restarts, an odd stamp beside an idle journal means
+        // that the weights are half written and there is no way back.
+        self.stamp.word.store(Site::StampBegin, self.version * 2 + 1, Release);
         // Keeps the stores of the update behind the odd stamp.
         P::fence(Site::StampBeginFence, Release);
     }
