@@ -178,7 +178,11 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         for consumer in &server.consumers {
             consumer.accept();
         }
-        server.time.publish();
+        // The clock of an update under way may be there before its weights are; the tick that
+        // follows the update publishes it. Whatever came before the update is published.
+        if !matches!(server.work, Work::Apply(_)) {
+            server.time.publish();
+        }
         run.ring_learners(Site::AttachBell);
         Ok(server)
     }
