@@ -90,6 +90,8 @@ sites! {
         SnapshotAnswer,
         /// The reader sees the answer, before it reads the snapshot.
         SnapshotLook,
+        /// The mask of participants, for restarts, after the clocks of who is new in it.
+        ClockParticipants,
         /// A minimum is published, after the weights.
         ClockPublish,
         /// A learner reads a minimum, before the weights.
@@ -260,8 +262,6 @@ sites! {
         ClockTick,
         /// Reads an applied clock; the seat's standing orders it.
         ClockApplied,
-        /// The mask of participants, for restarts.
-        ClockParticipants,
         /// A new server reads the clocks.
         ClockAttach,
         /// The life that is granted, for restarts.
