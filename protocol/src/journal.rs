@@ -248,9 +248,11 @@ impl<'a, P: Platform> Journal<'a, P> {
         self.words.remaining.store(Site::JournalRoundBegin, members, Release);
     }
 
-    /// Writes down who remains. Part of what follows an update, so that it is repeated with it.
+    /// Writes down who remains. Part of what follows an update, so that it is repeated with it;
+    /// of what follows an eviction it is the last, so that a member whose ring is empty no longer
+    /// remains, whatever is written here.
     pub fn set_remaining(&self, remaining: u64) {
-        self.words.remaining.store(Site::JournalRoundStep, remaining, Relaxed);
+        self.words.remaining.store(Site::JournalRoundStep, remaining, Release);
     }
 }
 

@@ -142,7 +142,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     /// server of this run is alive.
     pub fn attach(run: Run<'a, P, T>, policy: Policy, apply: A) -> Result<Self, AttachError> {
         let shape = run.shape();
-        let consumers: Vec<_> = (0..shape.learners)
+        let mut consumers: Vec<_> = (0..shape.learners)
             .map(|learner| {
                 let ring = run.ring(learner);
                 Consumer::attach(ring, learner as u32, shape.tables as u32, shape.payload_limit)
@@ -153,6 +153,11 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         let publisher = Publisher::attach(run.stamp());
         let journal = run.journal();
         let (remaining, share) = journal.round();
+        // Who remains has a gradient in its ring, unless the last server died while it evicted
+        // that learner: after the ring was emptied, before the round was told.
+        let remaining = ones(remaining & mask(shape.learners))
+            .filter(|&learner| !consumers[learner].is_empty())
+            .fold(0, |members, learner| members | 1 << learner);
         let work = Self::found_work(&run, &policy, &publisher)?;
         if let Work::Apply(Intent { header, .. }) = work
             && consumers[header.learner as usize].next_ticket() != header.ticket
@@ -169,12 +174,13 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             answered,
             publisher,
             journal,
-            remaining: remaining & mask(shape.learners),
+            remaining,
             share: share.max(1),
             cursor: 0,
             work,
         };
         P::report(Event::Recover { version: server.publisher.version() });
+        server.journal.set_remaining(remaining);
         for consumer in &server.consumers {
             consumer.accept();
         }
