@@ -7,28 +7,32 @@ use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
+use protocol::journal::Phase;
 use protocol::platform::Platform;
 use protocol::site::Site;
 
+use super::outcome::Outcome;
 use super::recorded::Recorded;
 use super::scenario::{Comparison, Scenario, catalogue};
-use super::stage::{Kill, Outcome, Stage, World};
+use super::stage::{Kill, Stage, World};
 use crate::books::{BLOCKS, Posting, replay};
 use crate::mutant::{Mutant, with_mutation};
 
 /// What was tried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Kills between two stores of the program.
     pub prefixes: usize,
     /// Kills between two stores of a program that the compiler has reordered.
     pub reordered: usize,
+    /// The stores after which there was a kill.
+    pub after: BTreeSet<Site>,
 }
 
 impl Tally {
-    /// All images.
-    pub fn images(&self) -> usize {
-        self.prefixes + self.reordered
+    fn count(&mut self, kill: &Kill) {
+        *(if kill.image.is_prefix() { &mut self.prefixes } else { &mut self.reordered }) += 1;
+        self.after.extend(kill.image.last);
     }
 }
 
@@ -59,7 +63,8 @@ pub fn explore<P: Platform>(scenario: &Scenario<P>) -> Result<Tally, Breach> {
     Ok(tally)
 }
 
-/// The run without a kill, in the protocol without a mutation.
+/// The run without a kill, in the protocol without a mutation: how it must end, by itself and for
+/// every run that is compared with it.
 struct Reference {
     outcome: Outcome,
     postings: Vec<Posting>,
@@ -68,10 +73,14 @@ struct Reference {
 
 impl Reference {
     fn of<P: Platform>(scenario: &Scenario<P>, world: &World<P>) -> Self {
-        let mut first = Stage::new(world, scenario.policy, scenario.revival, None, &[]);
-        (scenario.script)(&mut first);
-        let (outcome, postings) = (first.outcome(), first.postings());
-        assert_eq!(replay(&postings), outcome.weights, "{}: without a kill", scenario.name);
+        let mut stage = Stage::new(scenario, world, None, &[]);
+        (scenario.script)(&mut stage);
+        let (outcome, postings) = (stage.outcome(), stage.postings());
+        stage.assert_in_order();
+        assert_eq!(replay(&postings), outcome.weights, "{}: weights", scenario.name);
+        assert_eq!(postings.len() as u64, outcome.version, "{}: version", scenario.name);
+        assert!(scenario.policy.budget.is_none_or(|budget| budget == outcome.version), "P11");
+        assert!(outcome.phase == Phase::Idle && !outcome.writing && outcome.remaining == 0);
         let mut weights = BTreeSet::from([outcome.weights]);
         if scenario.comparison == Comparison::EachInOrder {
             let streams = (0..scenario.learners as u32)
@@ -83,13 +92,13 @@ impl Reference {
     }
 
     fn compare(&self, outcome: &Outcome, postings: &[Posting]) {
+        for (index, posting) in postings.iter().enumerate() {
+            assert!(self.postings.contains(posting), "not so without a kill: {posting:?}");
+            assert!(!postings[..index].contains(posting), "applied twice: {posting:?}");
+        }
         assert!(self.weights.contains(&outcome.weights), "weights {:x?}", outcome.weights);
         let outcome = Outcome { weights: self.outcome.weights, ..outcome.clone() };
         assert_eq!(outcome, self.outcome, "found (left), expected (right)");
-        for (index, posting) in postings.iter().enumerate() {
-            assert!(self.postings.contains(posting), "never committed: {posting:?}");
-            assert!(!postings[..index].contains(posting), "applied twice: {posting:?}");
-        }
     }
 }
 
@@ -124,10 +133,8 @@ impl<P: Platform> Explorer<'_, P> {
         let more = plan.len() < self.scenario.kills;
         let performed = quietly(|| self.perform(plan, more));
         let kills = performed.map_err(|message| Breach { kills: plan.to_vec(), message })?;
-        match plan.last() {
-            Some(last) if last.image.is_prefix() => tally.prefixes += 1,
-            Some(_) => tally.reordered += 1,
-            None => {}
+        if let Some(last) = plan.last() {
+            tally.count(last);
         }
         let mut plan = plan.to_vec();
         for kill in kills {
@@ -139,12 +146,11 @@ impl<P: Platform> Explorer<'_, P> {
     }
 
     fn perform(&self, plan: &[Kill], more: bool) -> Vec<Kill> {
-        let Scenario { policy, revival, script, victim, .. } = *self.scenario;
-        let mut stage =
-            Stage::new(self.world, policy, revival, Some(&self.reference.postings), plan);
-        script(&mut stage);
+        let expected = Some(self.reference.postings.as_slice());
+        let mut stage = Stage::new(self.scenario, self.world, expected, plan);
+        (self.scenario.script)(&mut stage);
         self.reference.compare(&stage.outcome(), &stage.postings());
-        if more { stage.images(victim).collect() } else { Vec::new() }
+        if more { stage.next_kills() } else { Vec::new() }
     }
 }
 
@@ -182,8 +188,7 @@ pub fn crash_kills(site: Site) -> Option<&'static str> {
 
 /// The scenario, and what it noticed.
 pub fn crash_breach(site: Site) -> Option<(&'static str, Breach)> {
-    let once = catalogue::<Mutant<Recorded>>().into_iter().filter(|s| s.kills == 1);
-    once.into_iter().find_map(|scenario| {
+    catalogue::<Mutant<Recorded>>().into_iter().find_map(|scenario| {
         let breach = with_mutation(Some(site), || explore(&scenario)).err()?;
         Some((scenario.name, breach))
     })

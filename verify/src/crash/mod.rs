@@ -17,7 +17,8 @@
 //! | [`memory`] | the words of a run in one arena that can be copied and put back, and the stream of stores to it |
 //! | [`recorded`] | the platform [`Recorded`] on that memory, for sequential runs |
 //! | [`image`] | every memory that a kill in a stream of stores can leave |
-//! | [`stage`] | server and learners of one run, acted out step by step, with kills where the plan says |
+//! | [`stage`], [`actions`] | server and learners of one run, acted out, with kills where the plan says |
+//! | [`outcome`] | what can be seen of a run, in the middle and at its end |
 //! | [`scenario`] | what is acted out |
 //! | [`explore`] | every kill of every scenario, compared with the run without; the mutants |
 //!
@@ -25,13 +26,15 @@
 //! its end, and must end like the one without a kill, bit for bit. Carries P2, P8, P9, P11, and of
 //! P5 and P6 that neither a version nor a clock claims what the weights do not hold, in any image.
 
+pub mod actions;
 pub mod explore;
 pub mod image;
 pub mod memory;
+pub mod outcome;
 pub mod recorded;
 pub mod scenario;
 pub mod stage;
 
-pub use explore::{Breach, Tally, crash_kills, explore};
+pub use explore::{Breach, Tally, crash_breach, crash_kills, explore};
 pub use recorded::Recorded;
 pub use scenario::{Scenario, catalogue};
