@@ -65,7 +65,7 @@ pub fn clear() {
     with(|memory| *memory = Memory::default());
 }
 
-/// Makes room for `count` words and returns the first.
+/// Adds words that hold `values` and returns the number of the first.
 pub(super) fn allocate(values: impl IntoIterator<Item = u64>) -> usize {
     with(|memory| {
         let first = memory.words.len();

@@ -20,7 +20,7 @@
 //! | [`stage`], [`actions`] | server and learners of one run, acted out, with kills where the plan says |
 //! | [`outcome`] | what can be seen of a run, in the middle and at its end |
 //! | [`scenario`] | what is acted out |
-//! | [`explore`] | every kill of every scenario, compared with the run without; the mutants |
+//! | [`mod@explore`] | every kill of every scenario, compared with the run without; the mutants |
 //!
 //! After a kill another server attaches (or the learner's next life rejoins), the run goes on to
 //! its end, and must end like the one without a kill, bit for bit. Carries P2, P8, P9, P11, and of

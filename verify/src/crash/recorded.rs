@@ -1,6 +1,6 @@
 //! The protocol on recorded memory: sequential, every store written down.
 //!
-//! Words and cells are numbers into the [`memory`](super::memory) of the calling thread. A cell is
+//! Words and cells are numbers into the [`memory`] of the calling thread. A cell is
 //! as many words as it is long: an access gets a copy, and what a write changed is stored word by
 //! word, as plain stores, so that a kill can tear a message in the middle.
 //!
