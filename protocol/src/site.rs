@@ -74,7 +74,8 @@ sites! {
         HandoffGiverClose,
         /// The taker sees the close, before it looks for the last buffer.
         HandoffGiverClosed,
-        /// The stamp becomes odd: it carries the version before on, for who reads it now.
+        /// The stamp becomes odd: after the intent, for a server that restarts; and carrying the
+        /// version before on, for a reader that meets it.
         StampBegin,
         /// A version is published.
         StampFinish,
@@ -90,6 +91,8 @@ sites! {
         SnapshotAnswer,
         /// The reader sees the answer, before it reads the snapshot.
         SnapshotLook,
+        /// The mask of participants, for restarts, after the clocks of who is new in it.
+        ClockParticipants,
         /// A minimum is published, after the weights.
         ClockPublish,
         /// A learner reads a minimum, before the weights.
@@ -108,6 +111,8 @@ sites! {
         JournalIdle,
         /// The share of a round is written before its members.
         JournalRoundBegin,
+        /// A member of a round is done, or evicted and its ring empty.
+        JournalRoundStep,
     }
     Fence {
         /// The waiter's half of the pair: announcement before re-check.
@@ -262,8 +267,6 @@ sites! {
         ClockTick,
         /// Reads an applied clock; the seat's standing orders it.
         ClockApplied,
-        /// The mask of participants, for restarts.
-        ClockParticipants,
         /// A new server reads the clocks.
         ClockAttach,
         /// The life that is granted, for restarts.
@@ -284,8 +287,6 @@ sites! {
         JournalRoundFound,
         /// The size of a round.
         JournalShare,
-        /// A member of a round is done.
-        JournalRoundStep,
         /// Somebody asks everybody to stop.
         StopRequest,
         /// Somebody looks whether to stop.
