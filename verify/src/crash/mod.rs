@@ -35,6 +35,6 @@ pub mod recorded;
 pub mod scenario;
 pub mod stage;
 
-pub use explore::{Breach, Tally, crash_breach, crash_kills, explore};
+pub use explore::{Breach, Tally, crash_breach, explore};
 pub use recorded::Recorded;
 pub use scenario::{Scenario, catalogue};
