@@ -14,6 +14,7 @@ pub mod model;
 pub mod models;
 pub mod mortal;
 pub mod mutant;
+pub mod property_table;
 #[cfg(feature = "shuttle")]
 pub mod shuttle_platform;
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 use protocol::site::{Kind, Site};
 use verify::crash::{Recorded, Scenario, Tally, catalogue, crash_breach, explore, scenario};
 use verify::mutant::mutable_sites;
+use verify::property_table::{Column, names};
 
 /// Tries every kill of every scenario; prints how many there were.
 fn survive(scenarios: Vec<Scenario<Recorded>>) {
@@ -166,4 +167,15 @@ fn every_ordering_fence_and_check_that_a_kill_can_tell_is_missed_where_it_is_bro
     println!("survived: {survived:?}");
     let unnoticed: Vec<_> = NOTICED.iter().filter(|site| survived.contains(site)).collect();
     assert!(unnoticed.is_empty(), "no kill tells that these are broken: {unnoticed:?}");
+}
+
+#[test]
+fn the_property_table_names_the_tests_of_this_file() {
+    for property in Column::Crash.marked() {
+        let names = names(property, Column::Crash);
+        assert!(!names.is_empty(), "{property} names no test");
+        for name in names {
+            assert!(include_str!("crash.rs").contains(&format!("fn {name}(")), "no test {name}");
+        }
+    }
 }
