@@ -13,6 +13,7 @@ pub mod model;
 pub mod models;
 pub mod mortal;
 pub mod mutant;
+pub mod oracle;
 #[cfg(feature = "shuttle")]
 pub mod shuttle_platform;
 
