@@ -80,7 +80,8 @@ proptest! {
         let ground = Ground::<Threads, u64>::new(1, 2);
         let weights = Weights::new(1);
         let run = ground.run();
-        let policy = Policy { synchrony: Synchrony::Immediate, journalled: true, budget: None };
+        let synchrony = Synchrony::Immediate;
+        let policy = Policy { synchrony, journalled: true, budget: None, quorum: 1 };
         let server = Server::attach(run, policy, Books::new(weights.view(), Log::default()));
         let mut subject = Subject { run, server: server.unwrap(), producer: None };
         let mut oracle = Oracle::new();
