@@ -361,7 +361,8 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         };
         let header = *entry.header();
         for table in tables_of(&header) {
-            let expected = self.time.applied(table, learner) + 1;
+            // The last clock has no successor: 0 is nobody's.
+            let expected = self.time.applied(table, learner).wrapping_add(1);
             if !P::holds(Site::ClockInOrder, header.clock == expected) {
                 return Err(Fault::ClockSkipped { found: header.clock, expected });
             }

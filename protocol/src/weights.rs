@@ -110,7 +110,7 @@ impl<'a, P: Platform> Publisher<'a, P> {
     pub fn begin(&mut self) {
         self.writing = true;
         // Release: who reads the odd stamp claims the version before, and must have it.
-        self.stamp.word.store(Site::StampBegin, self.version * 2 + 1, Release);
+        self.stamp.word.store(Site::StampBegin, self.version.wrapping_mul(2) | 1, Release);
         // Keeps the stores of the update behind the odd stamp.
         P::fence(Site::StampBeginFence, Release);
     }
@@ -121,7 +121,7 @@ impl<'a, P: Platform> Publisher<'a, P> {
         debug_assert!(version == self.version || version == self.version + 1);
         self.version = version;
         self.writing = false;
-        self.stamp.word.store(Site::StampFinish, version * 2, Release);
+        self.stamp.word.store(Site::StampFinish, version.wrapping_mul(2), Release);
     }
 
     /// Answers a reader that asked for a consistent copy, if one has, by `copy`ing the weights to
