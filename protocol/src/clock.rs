@@ -53,6 +53,11 @@ pub fn minimum(applied: &[u64], participants: u64) -> Option<u64> {
         .min()
 }
 
+/// The mask of all of `learners`.
+pub const fn mask(learners: usize) -> u64 {
+    if learners >= MAX_LEARNERS { u64::MAX } else { (1 << learners) - 1 }
+}
+
 /// The clock words of a run.
 pub struct ClockView<'a, P: Platform> {
     /// `tables` × `learners` words, table by table.
@@ -127,7 +132,8 @@ impl<'a, P: Platform> Timekeeper<'a, P> {
             view,
             applied: load(view.applied),
             minimum: load(view.minimum),
-            participants: view.participants.load(Site::ClockAttach, Relaxed),
+            participants: view.participants.load(Site::ClockAttach, Relaxed)
+                & mask(view.learners()),
         }
     }
 

@@ -19,7 +19,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::clock::Timekeeper;
+use crate::clock::{Timekeeper, mask};
 use crate::error::Fault;
 use crate::event::Event;
 use crate::journal::{Intent, Journal, Phase};
@@ -507,10 +507,6 @@ impl<P: Platform, T: Send, A: Apply<P, T>> Machine<P> for Server<'_, P, T, A> {
 fn tables_of(header: &Header) -> core::ops::Range<usize> {
     let first = header.first_table as usize;
     first..first + header.tables as usize
-}
-
-const fn mask(learners: usize) -> u64 {
-    if learners >= 64 { u64::MAX } else { (1 << learners) - 1 }
 }
 
 fn ones(mask: u64) -> impl Iterator<Item = usize> {
