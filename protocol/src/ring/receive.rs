@@ -22,7 +22,7 @@ pub struct Consumer<'a, P: Platform, T: Send> {
 impl<'a, P: Platform, T: Send> Consumer<'a, P, T> {
     /// Goes on where the last server stopped.
     pub fn attach(ring: Ring<'a, P, T>, learner: u32, tables: u32, payload_limit: u64) -> Self {
-        let head = ring.words.head.load(Site::RingAttachHead, Relaxed);
+        let head = Tail::decode(ring.words.head.load(Site::RingAttachHead, Relaxed)).ticket;
         let cached_tail = Tail::decode(ring.words.tail.load(Site::RingPollTail, Acquire));
         Self { ring, learner, tables, payload_limit, head, cached_tail }
     }
