@@ -135,14 +135,15 @@ impl<P: Platform> Lane<'_, P> {
     /// Writes the next block of `blocks`; false when all are written.
     #[inline]
     pub fn step(&mut self, kernel: &mut impl Kernel, blocks: u64) -> bool {
-        if self.restore_first {
-            self.restore_first = false;
-            kernel.restore(self.next, record_of(self.next));
-        }
+        // A mark beyond the blocks, which this protocol does not write, restores nothing.
         if self.next >= blocks {
             return false;
         }
         let block = self.next;
+        if self.restore_first {
+            self.restore_first = false;
+            kernel.restore(block, record_of(block));
+        }
         kernel.save(block, record_of(block));
         self.words.mark.store(Site::JournalMark, block + 1, Release);
         // Keeps the stores of the kernel behind the mark.
