@@ -63,6 +63,8 @@ pub enum Phase {
     Applying = 1,
     /// The weights are written; what follows can be repeated.
     Applied = 2,
+    /// Not written by this protocol.
+    Unknown = u32::MAX,
 }
 
 /// The words of a journal in shared memory.
@@ -187,9 +189,10 @@ impl<'a, P: Platform> Journal<'a, P> {
     /// What a restarted server finds: how far the last update came, and what it was.
     pub fn found(&self) -> (Phase, Intent) {
         let phase = match self.words.phase.load(Site::JournalFound, Acquire) {
+            0 => Phase::Idle,
             1 => Phase::Applying,
             2 => Phase::Applied,
-            _ => Phase::Idle,
+            _ => Phase::Unknown,
         };
         let intent = self.words.intent.with(Site::JournalReadIntent, |intent| {
             // SAFETY: the server is the only process that touches the journal, and the one that

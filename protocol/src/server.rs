@@ -26,7 +26,7 @@ use crate::journal::{Intent, Journal, Phase};
 use crate::machine::{Machine, Step};
 use crate::membership::{Standing, State};
 use crate::platform::Platform;
-use crate::ring::{Consumer, Encoding, Header, Parcel};
+use crate::ring::{Consumer, Expected, Header, Parcel, counter};
 use crate::run::Run;
 use crate::site::Site;
 use crate::weights::Publisher;
@@ -157,12 +157,6 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         let publisher = Publisher::attach(run.stamp());
         let journal = run.journal();
         let (remaining, share) = journal.round();
-        let work = Self::found_work(&run, &policy, &publisher)?;
-        if let Work::Apply(Intent { header, .. }) = work
-            && consumers[header.learner as usize].next_ticket() != header.ticket
-        {
-            return Err(AttachError::BadJournal);
-        }
         let mut server = Self {
             time: Timekeeper::attach(run.clocks()),
             run,
@@ -174,10 +168,11 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             publisher,
             journal,
             remaining: remaining & mask(shape.learners),
-            share: share.max(1),
+            share: share.clamp(1, shape.learners as u32),
             cursor: 0,
-            work,
+            work: Work::Scan,
         };
+        server.work = server.found_work()?;
         P::report(Event::Recover { version: server.publisher.version() });
         for consumer in &server.consumers {
             consumer.accept();
@@ -187,32 +182,51 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         Ok(server)
     }
 
-    fn found_work(
-        run: &Run<'a, P, T>,
-        policy: &Policy,
-        publisher: &Publisher<'a, P>,
-    ) -> Result<Work, AttachError> {
-        let shape = run.shape();
-        let (phase, intent) = run.journal().found();
+    fn found_work(&self) -> Result<Work, AttachError> {
+        let (phase, intent) = self.journal.found();
         if phase == Phase::Idle {
-            if publisher.is_writing() {
-                let version = publisher.version() + 1;
+            if self.publisher.is_writing() {
+                let version = self.publisher.version() + 1;
                 return Err(AttachError::HalfWritten { version });
             }
             return Ok(Work::Scan);
         }
-        let header = &intent.header;
-        let end = u64::from(header.first_table) + u64::from(header.tables);
-        let newest = publisher.version();
-        let sound = (header.learner as usize) < shape.learners
-            && Encoding::decode(header.encoding).is_some()
-            && end <= shape.tables as u64
-            && intent.share >= 1
-            && (intent.version == newest || intent.version == newest + 1);
-        if !sound || !policy.journalled {
+        if !self.policy.journalled || !self.is_mine(phase, &intent) {
             return Err(AttachError::BadJournal);
         }
         Ok(if phase == Phase::Applied { Work::Publish(intent) } else { Work::Apply(intent) })
+    }
+
+    /// Whether `intent` is one that a server of this run judged, as far as `phase` says.
+    fn is_mine(&self, phase: Phase, intent: &Intent) -> bool {
+        let Intent { ref header, version, share, .. } = *intent;
+        let shape = self.run.shape();
+        let learner = header.learner as usize;
+        if phase == Phase::Unknown || learner >= shape.learners {
+            return false;
+        }
+        let expected = Expected {
+            ticket: header.ticket,
+            learner: header.learner,
+            epoch: self.granted[learner],
+            tables: shape.tables as u32,
+            payload_limit: shape.payload_limit,
+        };
+        // What follows an update may be done already: the release last, and all of it after it.
+        let applied = phase == Phase::Applied;
+        let newest = self.publisher.version();
+        let head = self.consumers[learner].next_ticket();
+        let released = applied && head == counter::next(header.ticket);
+        let is_due = |table| {
+            let last = self.time.applied(table, learner);
+            header.clock == last || !released && header.clock == last.wrapping_add(1)
+        };
+        header.check(&expected, header.epoch == expected.epoch).is_ok()
+            && (released || head == header.ticket)
+            && (applied && version == newest || !released && version == newest + 1)
+            && header.base_version < version
+            && (1..=shape.learners as u32).contains(&share)
+            && tables_of(header).all(is_due)
     }
 
     /// The number of gradients applied so far.
