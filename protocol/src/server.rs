@@ -292,9 +292,18 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
                 apply.snapshot(learner)
             });
         let Standing { state, epoch } = seat.standing();
+        let granted = self.granted[learner];
+        let consumer = &mut self.consumers[learner];
         let changed = match state {
-            State::Vacant | State::Live => false,
+            State::Vacant if !self.time.counts(learner) => false,
+            State::Live if epoch == granted => false,
             State::Joining | State::Rejoining => self.grant(learner, epoch),
+            // Nobody lives where nobody was granted to, and nobody leaves before its stream has
+            // ended: a seat that says so was not written by this protocol, and is given up.
+            State::Live => seat.mark_dead(learner as u32, epoch),
+            State::Leaving if !consumer.is_sealed_by(epoch) => {
+                seat.mark_dead(learner as u32, epoch)
+            }
             State::Leaving => {
                 if !P::holds(Site::SeatDrained, self.consumers[learner].is_finished()) {
                     return answered;
@@ -302,8 +311,9 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
                 self.dismiss(learner);
                 self.run.seats()[learner].vacate(learner as u32, epoch)
             }
-            State::Dead => {
-                self.consumers[learner].seal_dead(epoch);
+            State::Dead | State::Vacant => {
+                consumer.seal_dead(granted);
+                consumer.seal_dead(epoch);
                 let drained = P::holds(Site::SeatDrained, self.consumers[learner].is_empty());
                 drained && self.time.counts(learner) && {
                     self.dismiss(learner);

@@ -86,6 +86,12 @@ impl<'a, P: Platform, T: Send> Consumer<'a, P, T> {
         self.cached_tail.sealed && self.is_drained()
     }
 
+    /// Whether the life `epoch` has ended the stream, taken or not.
+    pub fn is_sealed_by(&mut self, epoch: u32) -> bool {
+        self.look();
+        self.cached_tail.epoch == epoch && self.cached_tail.sealed
+    }
+
     /// Seals the ring for a life that is dead, so that it cannot commit even if it is not.
     /// Does nothing if another life has taken over.
     pub fn seal_dead(&mut self, epoch: u32) {
