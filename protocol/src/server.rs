@@ -341,6 +341,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     }
 
     fn dismiss(&mut self, learner: usize) {
+        self.forget_in_round(learner);
         if self.time.dismiss(learner) {
             self.run.ring_learners(Site::DismissBell);
         }
@@ -352,8 +353,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         self.run.seats()[learner].mark_dead(learner as u32, epoch);
         self.consumers[learner].seal_dead(epoch);
         self.consumers[learner].discard();
-        self.remaining &= !(1 << learner);
-        self.journal.set_remaining(self.remaining);
+        self.forget_in_round(learner);
         self.run.seats()[learner].bell().ring(Site::EvictBell);
         self.apply.evicted(learner, epoch, fault);
     }
@@ -407,35 +407,39 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
 
     /// Begins the next gradient of a BSP round, or a round when everybody is ready.
     fn begin_in_round(&mut self) -> bool {
-        if self.remaining == 0 && !self.begin_round() {
-            return false;
+        if self.remaining == 0 {
+            match self.begin_round() {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err((learner, fault)) => {
+                    self.evict(learner, fault);
+                    return true;
+                }
+            }
         }
         let learner = self.remaining.trailing_zeros() as usize;
         self.begin(learner, self.share)
     }
 
-    fn begin_round(&mut self) -> bool {
+    fn begin_round(&mut self) -> Result<bool, (usize, Fault)> {
         let participants = self.time.participants();
         for learner in ones(participants) {
             match self.consumers[learner].poll(self.granted[learner]) {
                 Ok(Some(_)) => {}
                 Ok(None) if P::holds(Site::RoundComplete, false) => {}
-                Ok(None) => return false,
-                Err(fault) => {
-                    self.evict(learner, fault);
-                    return false;
-                }
+                Ok(None) => return Ok(false),
+                Err(fault) => return Err((learner, fault)),
             }
         }
         let left = self.policy.budget.map_or(u64::MAX, |budget| budget - self.publisher.version());
         let members = ones(participants).take(left.min(64) as usize).fold(0, |m, l| m | 1 << l);
         if members == 0 {
-            return false;
+            return Ok(false);
         }
         self.remaining = members;
         self.share = members.count_ones();
         self.journal.begin_round(members);
-        true
+        Ok(true)
     }
 
     fn apply_now(&mut self, intent: Intent) {
@@ -464,12 +468,17 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     fn tick(&mut self, intent: Intent) {
         let learner = intent.header.learner as usize;
         let rose = self.time.tick(learner, tables_of(&intent.header), intent.header.clock);
+        self.forget_in_round(learner);
+        if rose {
+            self.run.ring_learners(Site::ClockBell);
+        }
+    }
+
+    /// The round under way does not, or no longer, wait for `learner`.
+    fn forget_in_round(&mut self, learner: usize) {
         if self.remaining & (1 << learner) != 0 {
             self.remaining &= !(1 << learner);
             self.journal.set_remaining(self.remaining);
-        }
-        if rose {
-            self.run.ring_learners(Site::ClockBell);
         }
     }
 
