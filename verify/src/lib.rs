@@ -14,6 +14,7 @@ pub mod models;
 pub mod mortal;
 pub mod mutant;
 pub mod oracle;
+pub mod raw;
 #[cfg(feature = "shuttle")]
 pub mod shuttle_platform;
 
