@@ -325,7 +325,10 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     }
 
     fn grant(&mut self, learner: usize, epoch: u32) -> bool {
-        if self.run.is_stopping() {
+        // Who joined in the middle of a round would begin one clock behind its members: the next
+        // round would wait for them, and they for it.
+        let between_rounds = P::holds(Site::SeatBetweenRounds, self.remaining == 0);
+        if self.run.is_stopping() || !between_rounds {
             return false;
         }
         let handed_over = self.consumers[learner].is_handed_over_to(epoch);

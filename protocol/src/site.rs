@@ -192,6 +192,8 @@ sites! {
         ClockBound,
         /// The gradient's clock is the one that is due.
         ClockInOrder,
+        /// No round is under way (forced: grants a seat in the middle of one).
+        SeatBetweenRounds,
         /// Nothing of an earlier life is left in the ring, and none can come.
         SeatHandedOver,
         /// Everything that a leaving or dead life committed has been applied.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// How far loom explores a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,19 +59,24 @@ pub struct Case {
 /// What the executions of a case have come to.
 pub struct Recorder {
     order: Order,
-    variant: u64,
+    variant: AtomicU64,
     outcomes: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Recorder {
-    /// Nothing has happened yet.
+    /// Nothing has happened yet; `variant` is to be run.
     pub fn new(order: Order, variant: u64) -> Self {
-        Self { order, variant, outcomes: Mutex::default() }
+        Self { order, variant: variant.into(), outcomes: Mutex::default() }
     }
 
     /// The variant to run.
     pub fn variant(&self) -> u64 {
-        self.variant
+        self.variant.load(Relaxed)
+    }
+
+    /// Chooses the variant of the next execution.
+    pub fn set_variant(&self, variant: u64) {
+        self.variant.store(variant, Relaxed);
     }
 
     /// The order in which threads are to be spawned.

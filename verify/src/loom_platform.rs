@@ -180,6 +180,11 @@ pub struct Exploration {
 /// No limit on time or number is set: if this returns, the exploration is complete.
 pub fn explore(case: &Case, order: Order) -> Exploration {
     let bound = case.loom.unwrap_or_else(|| panic!("{} is not a loom case", case.name));
+    explore_within(case, order, bound.preemptions(order))
+}
+
+/// Explores every variant of `case` with at most `preemptions`, whatever its own bound says.
+pub fn explore_within(case: &Case, order: Order, preemptions: Option<usize>) -> Exploration {
     let start = Instant::now();
     let mut exploration =
         Exploration { executions: 0, outcomes: BTreeSet::new(), elapsed: Duration::ZERO };
@@ -188,7 +193,7 @@ pub fn explore(case: &Case, order: Order) -> Exploration {
         builder.max_branches = 20_000;
         builder.max_duration = None;
         builder.max_permutations = None;
-        builder.preemption_bound = bound.preemptions(order);
+        builder.preemption_bound = preemptions;
         let recorder = Arc::new(Recorder::new(order, variant));
         let (run, inside) = (case.run, Arc::clone(&recorder));
         builder.check(move || run(&inside));

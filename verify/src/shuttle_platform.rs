@@ -198,11 +198,15 @@ pub enum Strategy {
 /// Samples `schedules` of `case`, from `seed`. Panics, as shuttle does, when one fails.
 pub fn sample(case: &Case, strategy: Strategy, seed: u64, schedules: usize) -> Arc<Recorder> {
     let mut config = Config::new();
+    config.silence_warnings = true;
     config.stack_size = 1 << 18;
     config.failure_persistence = FailurePersistence::None;
     let recorder = Arc::new(Recorder::new(Order::Forward, 0));
-    let (run, inside) = (case.run, Arc::clone(&recorder));
-    let body = move || run(&inside);
+    let (run, variants, inside) = (case.run, case.variants, Arc::clone(&recorder));
+    let body = move || {
+        inside.set_variant(Shuttle::choose(variants));
+        run(&inside);
+    };
     match strategy {
         Strategy::Random => {
             Runner::new(RandomScheduler::new_from_seed(seed, schedules), config).run(body)

@@ -1,14 +1,15 @@
 //! The ring: exactly once, in order, slots owned by one side at a time.
 
-use protocol::bell::{Patience, Waiter};
+use protocol::bell::{Doorbell, Patience, Waiter};
 use protocol::error::ReserveError;
-use protocol::ring::{Consumer, Parcel, Producer};
+use protocol::ring::{Consumer, Parcel, Producer, Ring, RingWords, Slot};
 use protocol::run::Run;
+use protocol::site::Site;
 
 use super::both;
 use crate::case::{Bound, Case, Recorder};
-use crate::ground::{FIRST_TICKET, Ground};
-use crate::model::Model;
+use crate::ground::{FIRST_TICKET, Ground, Leaked};
+use crate::model::{Join, Model};
 
 pub(super) fn cases<M: Model>() -> Vec<Case> {
     vec![
@@ -56,6 +57,42 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             shuttle: true,
             variants: 1,
             run: zombie::<M>,
+        },
+        Case {
+            name: "a_new_life_writes_only_slots_that_were_released",
+            properties: &["P3", "P8"],
+            outcomes: &["had to wait", "wrote at once"],
+            loom: Some(Bound::Exhaustive),
+            shuttle: true,
+            variants: 1,
+            run: successor::<M>,
+        },
+        Case {
+            name: "a_new_life_writes_only_slots_that_were_discarded",
+            properties: &["P3", "P8"],
+            outcomes: &["discarded 1"],
+            loom: Some(Bound::Exhaustive),
+            shuttle: true,
+            variants: 1,
+            run: discard::<M>,
+        },
+        Case {
+            name: "a_tail_beyond_the_ring_is_a_fault",
+            properties: &["P4"],
+            outcomes: &["WildTail { fill: 2, capacity: 1 }"],
+            loom: None,
+            shuttle: true,
+            variants: 1,
+            run: wild_tail::<M>,
+        },
+        Case {
+            name: "a_header_of_another_life_is_a_fault",
+            properties: &["P8"],
+            outcomes: &["WrongEpoch { found: 1, expected: 2 }"],
+            loom: None,
+            shuttle: true,
+            variants: 1,
+            run: other_life::<M>,
         },
     ]
 }
@@ -200,4 +237,74 @@ fn drain<M: Model>(consumer: &mut Consumer<'static, M, u64>, epoch: u32) -> Vec<
         entry.release();
     }
     received
+}
+
+/// A life has filled the ring and is gone; the next joins while the server takes what it left.
+fn successor<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<M, u64>::new(1, 1);
+    let run = ground.run();
+    put(run, &mut producer(run), 10).unwrap();
+    let mut consumer = consumer(run);
+    let (waited, left) = both::<M, _, _>(
+        recorder,
+        move || {
+            let mut next = Producer::join(run.ring(0), 0, EPOCH + 1);
+            let waited = next.reserve().is_err();
+            put(run, &mut next, 20).unwrap();
+            waited
+        },
+        move || take(run, &mut consumer),
+    );
+    assert_eq!(left, 10, "what the dead committed is taken (P8)");
+    recorder.outcome(if waited { "had to wait" } else { "wrote at once" });
+}
+
+/// The server throws away what a life left, while the next one joins.
+fn discard<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<M, u64>::new(1, 1);
+    let run = ground.run();
+    put(run, &mut producer(run), 10).unwrap();
+    let mut consumer = consumer(run);
+    let ((), discarded) = both::<M, _, _>(
+        recorder,
+        move || {
+            let mut next = Producer::join(run.ring(0), 0, EPOCH + 1);
+            let waiter = Waiter::new(run.seats()[0].bell(), Patience::MODEL);
+            waiter.wait(|| next.reserve().ok().map(|mut slot| slot.write(|value| *value = 20)));
+        },
+        move || {
+            assert!(consumer.poll(EPOCH + 1).is_err(), "of another life");
+            let discarded = consumer.discard();
+            run.ring_everybody(Site::EvictBell);
+            discarded
+        },
+    );
+    recorder.outcome(format!("discarded {discarded}"));
+}
+
+/// A learner that believes in a longer ring than the server has.
+fn wild_tail<M: Model>(recorder: &Recorder) {
+    let words = Leaked::new(Box::new(RingWords::<M>::starting_at(FIRST_TICKET)));
+    let slots = Leaked::new(Box::new([Slot::<M, u64>::new(0), Slot::new(0)]));
+    let bell = Leaked::new(Box::new(Doorbell::<M>::new()));
+    let (theirs, ours) = (&slots.get()[..], &slots.get()[..1]);
+    let ring = |slots| Ring::new(words.get(), slots, bell.get(), bell.get()).unwrap();
+    let (theirs, ours) = (ring(theirs), ring(ours));
+    M::spawn(move || {
+        let mut producer = Producer::join(theirs, 0, EPOCH);
+        for value in 1..=2 {
+            producer.reserve().unwrap().commit(parcel(value)).unwrap();
+        }
+    })
+    .join();
+    let fault = Consumer::attach(ours, 0, 1, 64).poll(EPOCH).err();
+    recorder.outcome(fault.map_or("none".to_owned(), |fault| format!("{fault:?}")));
+}
+
+fn other_life<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<M, u64>::new(1, 1);
+    let run = ground.run();
+    M::spawn(move || put(run, &mut producer(run), 1).unwrap()).join();
+    let fault = consumer(run).poll(EPOCH + 1).err();
+    recorder.outcome(fault.map_or("none".to_owned(), |fault| format!("{fault:?}")));
 }

@@ -2,6 +2,7 @@
 //! budgets and shutdown.
 
 use protocol::bell::{Patience, Waiter};
+use protocol::clock::Timekeeper;
 use protocol::error::{JoinError, ReserveError};
 use protocol::learner::Life;
 use protocol::machine::Machine;
@@ -55,6 +56,33 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             shuttle: true,
             variants: LIFE_OF_ONE_PUSH,
             run: death::<M>,
+        },
+        Case {
+            name: "a_granted_learner_begins_after_the_slowest",
+            properties: &["P1", "P6", "P7"],
+            outcomes: &["begins at 6"],
+            loom: Some(Bound::Preemptions(3)),
+            shuttle: true,
+            variants: 1,
+            run: latecomer::<M>,
+        },
+        Case {
+            name: "a_learner_that_pushes_nonsense_is_evicted_and_told",
+            properties: &["P1"],
+            outcomes: &["[(0, Payload)]"],
+            loom: Some(Bound::Preemptions(2)),
+            shuttle: true,
+            variants: 1,
+            run: |recorder| nonsense::<M>(recorder, 1, u64::MAX),
+        },
+        Case {
+            name: "a_learner_that_skips_a_clock_is_evicted",
+            properties: &["P6"],
+            outcomes: &["[(0, ClockSkipped { found: 2, expected: 1 })]"],
+            loom: None,
+            shuttle: true,
+            variants: 1,
+            run: |recorder| nonsense::<M>(recorder, 2, 7),
         },
     ]
 }
@@ -195,12 +223,55 @@ fn death<M: Model>(recorder: &Recorder) {
                 },
             );
             // From here on this thread is the watchdog: it has waited for the dead.
+            run.request_stop();
             let Standing { epoch, .. } = run.seats()[0].standing();
             run.seats()[0].mark_dead(0, epoch);
             run.ring_everybody(Site::WatchdogBell);
-            run.request_stop();
         },
         move || serve(run, immediate(None), view, books),
     );
     recorder.outcome(format!("applied {}", audit(run, view, &log)));
+}
+
+/// A learner joins a run whose slowest has come to clock 5.
+fn latecomer<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<M, u64>::new(2, 1);
+    let weights = Weights::<M>::new(2);
+    let (run, view) = (ground.run(), weights.view());
+    let mut time = Timekeeper::attach(run.clocks());
+    time.admit(1);
+    time.tick(1, 0..1, 5);
+    let (clock, ()) = both::<M, _, _>(
+        recorder,
+        move || {
+            let (life, producer) = Life::join(run, 0, waiter(run, 0)).unwrap();
+            let clock = life.first_clock();
+            assert!(life.leave(producer));
+            run.request_stop();
+            clock
+        },
+        move || serve(run, immediate(None), view, Log::default()),
+    );
+    recorder.outcome(format!("begins at {clock}"));
+}
+
+/// A learner pushes what the server cannot accept, and sleeps until it is told.
+fn nonsense<M: Model>(recorder: &Recorder, clock: u64, value: u64) {
+    let ground = Ground::<M, u64>::new(1, 1);
+    let weights = Weights::<M>::new(1);
+    let (run, view, log) = (ground.run(), weights.view(), Log::default());
+    let books = log.clone();
+    both::<M, _, _>(
+        recorder,
+        move || {
+            let (life, mut producer) = Life::join(run, 0, waiter(run, 0)).unwrap();
+            let mut reservation = producer.reserve().unwrap();
+            reservation.write(|payload| *payload = value);
+            reservation.commit(Parcel::dense(clock, 0, 1, 8)).unwrap();
+            waiter(run, 0).wait(|| (life.is_evicted() || run.stamp().version() > 0).then_some(()));
+            run.request_stop();
+        },
+        move || serve(run, immediate(Some(1)), view, books),
+    );
+    recorder.outcome(format!("{:?}", log.evictions()));
 }

@@ -114,6 +114,17 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             },
         ),
         case(
+            "rounds_apply_what_the_dead_have_committed",
+            &["P1", "P2", "P7", "P8"],
+            &["survived"],
+            |recorder| {
+                let mortal = Mortals { learners: 1, server: 0 };
+                let keeps_place = false;
+                System::<M> { learners: 3, clocks: 3, mortal, keeps_place, ..System::rounds() }
+                    .check(recorder);
+            },
+        ),
+        case(
             "a_latecomer_and_an_early_leaver_hold_nobody_up",
             &["P1", "P6", "P7"],
             &["survived"],
@@ -148,6 +159,8 @@ struct System<M> {
     /// Somebody asks everybody to stop at any moment.
     stop: bool,
     mortal: Mortals,
+    /// Whether a killed learner rejoins without being given up: it keeps its place in the round.
+    keeps_place: bool,
     /// Learner *i* computes *i* clocks fewer than the others.
     uneven: bool,
     platform: std::marker::PhantomData<M>,
@@ -164,13 +177,15 @@ impl<M: Model> System<M> {
             budget: None,
             stop: false,
             mortal: Mortals { learners: 0, server: 0 },
+            keeps_place: false,
             uneven: false,
             platform: std::marker::PhantomData,
         }
     }
 
     fn rounds() -> Self {
-        Self { slack: Slack::Bounded(0), synchrony: Synchrony::Averaged, ..Self::free() }
+        let synchrony = Synchrony::Averaged;
+        Self { slack: Slack::Bounded(0), synchrony, keeps_place: true, ..Self::free() }
     }
 
     /// One execution.
@@ -195,14 +210,19 @@ impl<M: Model> System<M> {
                     learner,
                     last_clock: self.clocks - if self.uneven { learner as u64 } else { 0 },
                     pull: PullPolicy { slack: self.slack, consistent: self.consistent },
-                    keeps_place: self.synchrony == Synchrony::Averaged,
+                    keeps_place: self.keeps_place,
                     steady: self.mortal.learners == 0 && !self.uneven,
                 };
                 let deaths = self.mortal.learners;
                 M::spawn(move || learner.supervise(deaths))
             })
             .collect();
-        let stopper = self.stop.then(|| M::spawn(move || run.request_stop()));
+        let stopper = self.stop.then(|| {
+            M::spawn(move || {
+                (0..M::choose(LIFETIME)).for_each(|_| M::pause());
+                run.request_stop();
+            })
+        });
         learners.into_iter().for_each(Join::join);
         stopper.into_iter().for_each(Join::join);
         if self.budget.is_none() && !self.stop {
@@ -226,7 +246,7 @@ impl<M: Model> System<M> {
                 assert!(consumer.is_empty(), "committed, so applied (P10)");
             }
         }
-        let undisturbed = self.synchrony == Synchrony::Averaged && self.budget.is_none();
+        let undisturbed = self.keeps_place && self.budget.is_none();
         if undisturbed {
             assert_eq!(log.postings(), self.rounds_in_order(), "BSP does not depend on timing");
         }
