@@ -142,6 +142,18 @@ impl<'a, P: Platform> Timekeeper<'a, P> {
         self.participants
     }
 
+    /// The mask of learners that count and have come no further than any other that does.
+    pub fn slowest(&self) -> u64 {
+        let come_to = |learner: &usize| {
+            (0..self.view.tables()).map(|table| self.applied(table, *learner)).min()
+        };
+        let counted = || (0..self.view.learners()).filter(|learner| self.counts(*learner));
+        let last = counted().map(|learner| come_to(&learner)).min();
+        counted()
+            .filter(|learner| Some(come_to(learner)) == last)
+            .fold(0, |slowest, learner| slowest | 1 << learner)
+    }
+
     /// Whether `learner` counts.
     pub fn counts(&self, learner: usize) -> bool {
         self.participants & (1 << learner) != 0

@@ -12,7 +12,9 @@
 //!
 //! Under [`Synchrony::Averaged`] a round begins when every participant has a gradient, takes them
 //! in seat order with a step shared among them (the paper's Eq. 2), and survives a crash in the
-//! middle: so the result does not depend on timing.
+//! middle: so the result does not depend on timing. All participants are at the same clock, unless
+//! the budget left some out of what was to be the last round and was then not reached; a round
+//! consists of the slowest, so that these catch up instead of waiting for who waits for them.
 //!
 //! Carries P2, P5 to P11.
 
@@ -356,7 +358,9 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         self.run.seats()[learner].mark_dead(learner as u32, epoch);
         self.consumers[learner].seal_dead(epoch);
         self.consumers[learner].discard();
-        self.forget_in_round(learner);
+        // At once: a new life that has the seat by now begins with the others, not where this
+        // one stopped.
+        self.dismiss(learner);
         self.run.seats()[learner].bell().ring(Site::EvictBell);
         self.apply.evicted(learner, epoch, fault);
     }
@@ -425,8 +429,8 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     }
 
     fn begin_round(&mut self) -> Result<bool, (usize, Fault)> {
-        let participants = self.time.participants();
-        for learner in ones(participants) {
+        let slowest = self.time.slowest();
+        for learner in ones(slowest) {
             match self.consumers[learner].poll(self.granted[learner]) {
                 Ok(Some(_)) => {}
                 Ok(None) if P::holds(Site::RoundComplete, false) => {}
@@ -435,7 +439,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             }
         }
         let left = self.policy.budget.map_or(u64::MAX, |budget| budget - self.publisher.version());
-        let members = ones(participants).take(left.min(64) as usize).fold(0, |m, l| m | 1 << l);
+        let members = ones(slowest).take(left.min(64) as usize).fold(0, |m, l| m | 1 << l);
         if members == 0 {
             return Ok(false);
         }
