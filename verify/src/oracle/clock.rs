@@ -1,6 +1,7 @@
 //! The clocks as a table of numbers and a set of learners.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use protocol::clock::Slack;
 
@@ -88,12 +89,7 @@ impl Oracle {
             }
             Operation::Tick { learner, first, tables } => match self.next(learner, first, tables) {
                 None => Expected::Skipped,
-                Some(clock) => {
-                    for row in &mut self.applied[first..first + tables] {
-                        row[learner] = clock;
-                    }
-                    Expected::Rose(self.publish())
-                }
+                Some(clock) => Expected::Rose(self.set(learner, first..first + tables, clock)),
             },
             Operation::Look { clock, slack } => Expected::Open(match slack {
                 Slack::Unbounded => true,
@@ -105,6 +101,14 @@ impl Oracle {
             }),
             Operation::Restart => Expected::Done,
         }
+    }
+
+    /// The update of `learner` at `clock` is applied to `tables`; returns whether a minimum rose.
+    pub fn set(&mut self, learner: usize, tables: Range<usize>, clock: u64) -> bool {
+        for row in &mut self.applied[tables] {
+            row[learner] = clock;
+        }
+        self.publish()
     }
 
     /// The next clock of `learner` on these tables, which must agree on it.

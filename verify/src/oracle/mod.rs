@@ -13,4 +13,5 @@ pub mod handoff;
 pub mod journal;
 pub mod membership;
 pub mod ring;
+pub mod server;
 pub mod weights;

@@ -45,7 +45,7 @@ fn moves() -> impl Strategy<Value = Move> {
 }
 
 proptest! {
-    #![proptest_config(common::cases(4000))]
+    #![proptest_config(common::cases(15_000))]
 
     #[test]
     fn whatever_is_written_wherever_the_server_neither_panics_nor_works_for_ever(
