@@ -47,7 +47,8 @@ pub enum Synchrony {
 pub struct Policy {
     /// When a gradient may be applied.
     pub synchrony: Synchrony,
-    /// Whether updates go through the journal.
+    /// Whether updates keep undo records. Without them, a server killed in the middle of an
+    /// update cannot be replaced ([`AttachError::HalfWritten`]); everything else is as with them.
     pub journalled: bool,
     /// The version at which to stop, exactly; `None` runs until asked to.
     pub budget: Option<u64>,
@@ -148,7 +149,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     /// server of this run is alive.
     pub fn attach(run: Run<'a, P, T>, policy: Policy, apply: A) -> Result<Self, AttachError> {
         let shape = run.shape();
-        let consumers: Vec<_> = (0..shape.learners)
+        let mut consumers: Vec<_> = (0..shape.learners)
             .map(|learner| {
                 let ring = run.ring(learner);
                 Consumer::attach(ring, learner as u32, shape.tables as u32, shape.payload_limit)
@@ -159,6 +160,11 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         let publisher = Publisher::attach(run.stamp());
         let journal = run.journal();
         let (remaining, share) = journal.round();
+        // Who remains has a gradient in its ring, unless the last server died while it evicted
+        // that learner: after the ring was emptied, before the round was told.
+        let remaining = ones(remaining & mask(shape.learners))
+            .filter(|&learner| !consumers[learner].is_empty())
+            .fold(0, |members, learner| members | 1 << learner);
         let mut server = Self {
             time: Timekeeper::attach(run.clocks()),
             run,
@@ -169,17 +175,22 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             answered,
             publisher,
             journal,
-            remaining: remaining & mask(shape.learners),
+            remaining,
             share: share.clamp(1, shape.learners as u32),
             cursor: 0,
             work: Work::Scan,
         };
         server.work = server.found_work()?;
         P::report(Event::Recover { version: server.publisher.version() });
+        server.journal.set_remaining(remaining);
         for consumer in &server.consumers {
             consumer.accept();
         }
-        server.time.publish();
+        // The clock of an update under way may be there before its weights are; the tick that
+        // follows the update publishes it. Whatever came before the update is published.
+        if !matches!(server.work, Work::Apply(_)) {
+            server.time.publish();
+        }
         run.ring_everybody(Site::AttachBell);
         Ok(server)
     }
@@ -193,15 +204,18 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             }
             return Ok(Work::Scan);
         }
-        if !self.policy.journalled || !self.is_mine(phase, &intent) {
+        if !self.is_mine(phase, &intent) {
             return Err(AttachError::BadJournal);
+        }
+        if phase == Phase::Applying && intent.journalled == 0 {
+            return Err(AttachError::HalfWritten { version: intent.version });
         }
         Ok(if phase == Phase::Applied { Work::Publish(intent) } else { Work::Apply(intent) })
     }
 
     /// Whether `intent` is one that a server of this run judged, as far as `phase` says.
     fn is_mine(&self, phase: Phase, intent: &Intent) -> bool {
-        let Intent { ref header, version, share, .. } = *intent;
+        let Intent { ref header, version, share, journalled } = *intent;
         let shape = self.run.shape();
         let learner = header.learner as usize;
         if phase == Phase::Unknown || learner >= shape.learners {
@@ -228,6 +242,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             && (applied && version == newest || !released && version == newest + 1)
             && header.base_version < version
             && (1..=shape.learners as u32).contains(&share)
+            && journalled <= 1
             && tables_of(header).all(is_due)
     }
 
@@ -372,9 +387,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             Ok(Some(intent)) => {
                 let Header { learner, ticket, .. } = intent.header;
                 P::report(Event::Begin { learner, ticket, share });
-                if self.policy.journalled {
-                    self.journal.begin(intent);
-                }
+                self.journal.begin(intent);
                 self.work = Work::Apply(intent);
                 true
             }
@@ -409,7 +422,8 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         if !admitted {
             return Err(Fault::Payload);
         }
-        Ok(Some(Intent { header, version: newest + 1, share, reserved: 0 }))
+        let journalled = u32::from(self.policy.journalled);
+        Ok(Some(Intent { header, version: newest + 1, share, journalled }))
     }
 
     /// Begins the next gradient of a BSP round, or a round when everybody is ready.
@@ -452,7 +466,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     fn apply_now(&mut self, intent: Intent) {
         let learner = intent.header.learner as usize;
         self.publisher.begin();
-        let journal = self.policy.journalled.then_some(self.journal);
+        let journal = (intent.journalled != 0).then_some(self.journal);
         let apply = &mut self.apply;
         if let Some(entry) = self.consumers[learner].recover(&intent.header) {
             let (parcel, slot) = (entry.parcel(), entry.index());
@@ -467,9 +481,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             ticket: intent.header.ticket,
             version: intent.version,
         });
-        if self.policy.journalled {
-            self.journal.applied();
-        }
+        self.journal.applied();
     }
 
     fn tick(&mut self, intent: Intent) {
@@ -494,9 +506,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         if let Some(entry) = consumer.recover(&intent.header) {
             entry.release();
         }
-        if self.policy.journalled {
-            self.journal.idle();
-        }
+        self.journal.idle();
     }
 
     fn finish(&mut self) -> Step {

@@ -74,7 +74,8 @@ sites! {
         HandoffGiverClose,
         /// The taker sees the close, before it looks for the last buffer.
         HandoffGiverClosed,
-        /// The stamp becomes odd: it carries the version before on, for who reads it now.
+        /// The stamp becomes odd: after the intent, for a server that restarts; and carrying the
+        /// version before on, for a reader that meets it.
         StampBegin,
         /// A version is published.
         StampFinish,
@@ -90,6 +91,8 @@ sites! {
         SnapshotAnswer,
         /// The reader sees the answer, before it reads the snapshot.
         SnapshotLook,
+        /// The mask of participants, for restarts, after the clocks of who is new in it.
+        ClockParticipants,
         /// A minimum is published, after the weights.
         ClockPublish,
         /// A learner reads a minimum, before the weights.
@@ -100,8 +103,6 @@ sites! {
         SeatLook,
         /// The intent is complete.
         JournalBegin,
-        /// A restarted server reads the phase, before the intent.
-        JournalFound,
         /// The undo record is complete.
         JournalMark,
         /// All blocks are written.
@@ -264,14 +265,14 @@ sites! {
         ClockTick,
         /// Reads an applied clock; the seat's standing orders it.
         ClockApplied,
-        /// The mask of participants, for restarts.
-        ClockParticipants,
         /// A new server reads the clocks.
         ClockAttach,
         /// The life that is granted, for restarts.
         SeatGranted,
         /// A new server reads the life that was granted.
         SeatGrantedLook,
+        /// A restarted server reads the phase.
+        JournalFound,
         /// A lane starts from its first block.
         JournalReset,
         /// Where a lane stands.
@@ -284,7 +285,7 @@ sites! {
         JournalRoundFound,
         /// The size of a round.
         JournalShare,
-        /// A member of a round is done.
+        /// A member of a round is done, or evicted.
         JournalRoundStep,
         /// Somebody asks everybody to stop.
         StopRequest,

@@ -109,7 +109,9 @@ impl<'a, P: Platform> Publisher<'a, P> {
     #[inline]
     pub fn begin(&mut self) {
         self.writing = true;
-        // Release: who reads the odd stamp claims the version before, and must have it.
+        // Release: a reader that meets the odd stamp claims the version before and must have it;
+        // and to a server that restarts, an odd stamp beside an idle journal means that the weights
+        // are half written with no way back, so the intent comes first.
         self.stamp.word.store(Site::StampBegin, self.version.wrapping_mul(2) | 1, Release);
         // Keeps the stores of the update behind the odd stamp.
         P::fence(Site::StampBeginFence, Release);

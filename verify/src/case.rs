@@ -37,6 +37,15 @@ pub enum Order {
     Backward,
 }
 
+/// How shuttle samples a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    /// By random schedules and by PCT.
+    Concurrent,
+    /// By random schedules only: one thread runs at a time, PCT has nothing to order.
+    Sequential,
+}
+
 /// A scenario, its properties, and the exact set of outcomes that a full exploration finds.
 #[derive(Clone, Copy)]
 pub struct Case {
@@ -48,8 +57,8 @@ pub struct Case {
     pub outcomes: &'static [&'static str],
     /// How far loom explores it; `None` if it is too large for loom.
     pub loom: Option<Bound>,
-    /// Whether shuttle samples it.
-    pub shuttle: bool,
+    /// How shuttle samples it.
+    pub shuttle: Sampling,
     /// How many variants there are: the case is explored for each number below this.
     pub variants: u64,
     /// One execution. Panics if a property is broken.

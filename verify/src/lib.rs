@@ -6,6 +6,7 @@
 
 pub mod books;
 pub mod case;
+pub mod crash;
 pub mod ground;
 #[cfg(feature = "loom")]
 pub mod loom_platform;
@@ -14,9 +15,10 @@ pub mod models;
 pub mod mortal;
 pub mod mutant;
 pub mod oracle;
+pub mod property_table;
 pub mod raw;
 #[cfg(feature = "shuttle")]
 pub mod shuttle_platform;
 
-pub use case::{Bound, Case, Order, Recorder};
+pub use case::{Bound, Case, Order, Recorder, Sampling};
 pub use model::{Join, Model};

@@ -88,6 +88,7 @@ pub enum Place {
     IntentHeader(Field),
     IntentVersion,
     IntentShare,
+    IntentJournalled,
     Mark(usize),
 }
 
@@ -117,7 +118,8 @@ impl Place {
     pub fn all(shape: &Shape) -> Vec<Self> {
         let mut places =
             vec![Self::Stop, Self::ServerBell, Self::Stamp, Self::Participants, Self::Phase];
-        places.extend([Self::Remaining, Self::Share, Self::IntentVersion, Self::IntentShare]);
+        places.extend([Self::Remaining, Self::Share]);
+        places.extend([Self::IntentVersion, Self::IntentShare, Self::IntentJournalled]);
         places.extend(Field::ALL.map(Self::IntentHeader));
         places.extend((0..shape.lanes).map(Self::Mark));
         places.extend((0..shape.tables).map(Self::Minimum));
@@ -184,6 +186,7 @@ impl Place {
             Self::IntentHeader(field) => field.span().from(intent + offset_of!(Intent, header)),
             Self::IntentVersion => Span::long(intent + offset_of!(Intent, version)),
             Self::IntentShare => Span::short(intent + offset_of!(Intent, share)),
+            Self::IntentJournalled => Span::short(intent + offset_of!(Intent, journalled)),
             Self::Mark(lane) => Span::long(layout.lanes.offset + lane * size_of::<LaneWords<P>>()),
         }
     }

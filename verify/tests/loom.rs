@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use verify::loom_platform::{Exploration, Loom, explore};
+use verify::property_table::{Column, complaints};
 use verify::{Case, Order, models};
 
 type Rows = Arc<Mutex<Vec<Row>>>;
@@ -22,9 +23,11 @@ struct Row {
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let rows = Rows::default();
-    let trials = models::catalogue::<Loom>()
+    let cases: Vec<_> =
+        models::catalogue::<Loom>().into_iter().filter(|case| case.loom.is_some()).collect();
+    let complaints = complaints(Column::Loom, &cases);
+    let mut trials: Vec<_> = cases
         .into_iter()
-        .filter(|case| case.loom.is_some())
         .flat_map(|case| [(case, Order::Forward), (case, Order::Backward)])
         .map(|(case, order)| {
             let rows = Arc::clone(&rows);
@@ -32,6 +35,9 @@ fn main() -> ExitCode {
             Trial::test(name, move || check(case, order, &rows))
         })
         .collect();
+    trials.push(Trial::test("the_property_table_names_the_case_behind_each_cell", move || {
+        if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n").into()) }
+    }));
     let conclusion = libtest_mimic::run(&arguments, trials);
     print_table(&mut rows.lock().unwrap());
     conclusion.exit_code()

@@ -107,7 +107,7 @@ impl Subject<'_> {
             Operation::Begin { gradient } => {
                 self.gradient = gradient;
                 let header = Header::new(gradient, 0, 1, Parcel::dense(1, 0, 1, 8));
-                self.journal.begin(Intent { header, version: 1, share: 1, reserved: 0 });
+                self.journal.begin(Intent { header, version: 1, share: 1, journalled: 1 });
                 self.lanes = self.journal.lanes().collect();
             }
             Operation::RunLane { lane } => {

@@ -19,7 +19,7 @@ use protocol::journal::Journal;
 use protocol::machine::{Machine, Step};
 use protocol::ring::{Encoding, Parcel, Producer};
 use protocol::run::Run;
-use protocol::server::{Apply, Gradient, Policy, Server, Synchrony};
+use protocol::server::{Apply, AttachError, Gradient, Policy, Server, Synchrony};
 use protocol::weights::Reader;
 use ps::platform::Threads;
 use verify::books::{Books, Log, Weights, WeightsView, replay};
@@ -61,13 +61,15 @@ fn setup() -> impl Strategy<Value = Setup> {
     ];
     let budget = prop_oneof![3 => Just(None), 1 => (0..30_u64).prop_map(Some)];
     let synchrony = prop_oneof![Just(Synchrony::Immediate), Just(Synchrony::Averaged)];
-    (1..=3_usize, 0..3_u32, synchrony, slack, budget, 0..=3_usize).prop_map(
-        |(learners, log_capacity, synchrony, slack, budget, quorum)| Setup {
+    let journalled = prop_oneof![4 => Just(true), 1 => Just(false)];
+    (1..=3_usize, 0..3_u32, synchrony, slack, journalled, budget, 0..=3_usize).prop_map(
+        |(learners, log_capacity, synchrony, slack, journalled, budget, quorum)| Setup {
             learners,
             capacity: 1 << log_capacity,
             first_ticket: FIRST_TICKET,
             synchrony,
             slack,
+            journalled,
             budget,
             quorum: quorum.min(learners),
         },
@@ -146,17 +148,17 @@ fn attach(
     weights: WeightsView<Threads>,
     log: &Log,
     fate: &Rc<Cell<Fate>>,
-) -> Server<'static, Threads, u64, Mortal> {
+) -> Result<Server<'static, Threads, u64, Mortal>, AttachError> {
     let apply = Mortal { books: Books::new(weights, log.clone()), fate: fate.clone() };
-    Server::attach(run, policy, apply).expect("a server can always go on")
+    Server::attach(run, policy, apply)
 }
 
 impl Subject {
     fn new(run: Run<'static, Threads, u64>, weights: WeightsView<Threads>, setup: Setup) -> Self {
-        let Setup { synchrony, budget, quorum, .. } = setup;
-        let policy = Policy { synchrony, journalled: true, budget, quorum };
+        let Setup { synchrony, journalled, budget, quorum, .. } = setup;
+        let policy = Policy { synchrony, journalled, budget, quorum };
         let (log, fate) = (Log::default(), Rc::new(Cell::new(Fate::Lives)));
-        let server = attach(run, policy, weights, &log, &fate);
+        let server = attach(run, policy, weights, &log, &fate).expect("a new run");
         let members = (0..setup.learners).map(|_| None).collect();
         let reader = |learner: usize| {
             Reader::join(run.stamp(), run.seats()[learner].snapshot(), run.server_bell())
@@ -215,8 +217,7 @@ impl Subject {
             }),
             Operation::Restart { raise } => {
                 self.policy.budget = self.policy.budget.map(|budget| budget + raise);
-                self.restart();
-                Expected::Done
+                self.restart()
             }
             Operation::DieInUpdate { written } => {
                 self.fate.set(match written {
@@ -226,14 +227,17 @@ impl Subject {
                 let died = catch_unwind(AssertUnwindSafe(|| self.server.step()));
                 assert!(died.is_err_and(|cause| cause.is::<Death>()), "it was about to update");
                 self.fate.set(Fate::Lives);
-                self.restart();
-                Expected::Done
+                self.restart()
             }
         }
     }
 
-    fn restart(&mut self) {
-        self.server = attach(self.run, self.policy, self.weights, &self.log, &self.fate);
+    fn restart(&mut self) -> Expected {
+        match attach(self.run, self.policy, self.weights, &self.log, &self.fate) {
+            Ok(server) => self.server = server,
+            Err(error) => return Expected::Refused(error),
+        }
+        Expected::Done
     }
 
     fn take_seat(

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use verify::property_table::{Column, complaints};
 use verify::shuttle_platform::{Shuttle, Strategy, sample};
-use verify::{Case, models};
+use verify::{Case, Sampling, models};
 
 /// Schedules of each case and strategy: more than 20,000 in all.
 const SCHEDULES: usize = 600;
@@ -31,20 +32,31 @@ fn main() -> ExitCode {
     let seed = number("ESCAPEMENT_SEED").unwrap_or_else(|| RandomState::new().hash_one(0) >> 32);
     let schedules = number("ESCAPEMENT_SCHEDULES").map_or(SCHEDULES, |number| number as usize);
     let rows = Rows::default();
-    let trials = models::catalogue::<Shuttle>()
+    let cases = models::catalogue::<Shuttle>();
+    let complaints = complaints(Column::Shuttle, &cases);
+    let mut trials: Vec<_> = cases
         .into_iter()
-        .filter(|case| case.shuttle)
-        .flat_map(|case| [(case, Strategy::Random), (case, Strategy::Pct(3))])
+        .flat_map(|case| strategies(case.shuttle).iter().map(move |strategy| (case, *strategy)))
         .map(|(case, strategy)| {
             let rows = Arc::clone(&rows);
             let name = format!("{}::{}", case.name, name_of(strategy));
             Trial::test(name, move || check(case, strategy, seed, schedules, &rows))
         })
         .collect();
+    trials.push(Trial::test("the_property_table_names_the_case_behind_each_cell", move || {
+        if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n").into()) }
+    }));
     println!("shuttle seed {seed}");
     let conclusion = libtest_mimic::run(&arguments, trials);
     print_table(&mut rows.lock().unwrap(), seed);
     conclusion.exit_code()
+}
+
+fn strategies(sampling: Sampling) -> &'static [Strategy] {
+    match sampling {
+        Sampling::Concurrent => &[Strategy::Random, Strategy::Pct(3)],
+        Sampling::Sequential => &[Strategy::Random],
+    }
 }
 
 fn number(variable: &str) -> Option<u64> {

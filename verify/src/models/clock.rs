@@ -9,7 +9,7 @@ use protocol::run::Run;
 use protocol::site::Site;
 
 use super::both;
-use crate::case::{Bound, Case, Recorder};
+use crate::case::{Bound, Case, Recorder, Sampling};
 use crate::ground::{Ground, Leaked};
 use crate::model::Model;
 
@@ -20,7 +20,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P6"],
             outcomes: &["clock 2 of slack 0 holds [1, 1]", "clock 2 of slack 0 holds [1, 2]"],
             loom: Some(Bound::Exhaustive),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: |recorder| bound::<M>(recorder, 0, 2),
         },
@@ -29,7 +29,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P6"],
             outcomes: &["clock 3 of slack 1 holds [1, 1]", "clock 3 of slack 1 holds [1, 2]"],
             loom: Some(Bound::Exhaustive),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: |recorder| bound::<M>(recorder, 1, 3),
         },
@@ -38,7 +38,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P7"],
             outcomes: &["free at [1, 0]"],
             loom: Some(Bound::Exhaustive),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: dismissal::<M>,
         },

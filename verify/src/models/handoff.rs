@@ -4,7 +4,7 @@ use protocol::bell::{Doorbell, Patience, Waiter};
 use protocol::handoff::{Closed, Giver, Handoff, Taker};
 
 use super::both;
-use crate::case::{Bound, Case, Recorder};
+use crate::case::{Bound, Case, Recorder, Sampling};
 use crate::ground::Leaked;
 use crate::model::Model;
 
@@ -15,7 +15,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P3"],
             outcomes: &["taken [1, 2]"],
             loom: Some(Bound::ExhaustiveForward),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: pass::<M>,
         },
@@ -24,7 +24,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P10"],
             outcomes: &["taken [1], then closed"],
             loom: Some(Bound::Exhaustive),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: giver_closes::<M>,
         },
@@ -33,7 +33,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P10"],
             outcomes: &["gave 1, then closed", "gave 2, then closed"],
             loom: Some(Bound::Exhaustive),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: taker_closes::<M>,
         },

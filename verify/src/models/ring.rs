@@ -7,7 +7,7 @@ use protocol::run::Run;
 use protocol::site::Site;
 
 use super::both;
-use crate::case::{Bound, Case, Recorder};
+use crate::case::{Bound, Case, Recorder, Sampling};
 use crate::ground::{FIRST_TICKET, Ground, Leaked};
 use crate::model::{Join, Model};
 
@@ -18,7 +18,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P2", "P3"],
             outcomes: &["received [1, 2]"],
             loom: Some(Bound::ExhaustiveForward),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: |recorder| pass::<M>(recorder, 1, 2),
         },
@@ -27,7 +27,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P2", "P3"],
             outcomes: &["received [1, 2, 3, 4]"],
             loom: Some(Bound::Preemptions(3)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: |recorder| pass::<M>(recorder, 2, 4),
         },
@@ -36,7 +36,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P10"],
             outcomes: &["committed 1, then Refused", "committed 2, then Refused"],
             loom: Some(Bound::Preemptions(3)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: refuse::<M>,
         },
@@ -45,7 +45,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P2", "P10"],
             outcomes: &["received [1], then finished"],
             loom: Some(Bound::ExhaustiveForward),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: seal::<M>,
         },
@@ -54,7 +54,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P2", "P8"],
             outcomes: &["committed in time", "fenced"],
             loom: Some(Bound::Exhaustive),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: zombie::<M>,
         },
@@ -63,7 +63,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P3", "P8"],
             outcomes: &["had to wait", "wrote at once"],
             loom: Some(Bound::Exhaustive),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: successor::<M>,
         },
@@ -72,7 +72,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P3", "P8"],
             outcomes: &["discarded 1"],
             loom: Some(Bound::Exhaustive),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: discard::<M>,
         },
@@ -81,7 +81,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P4"],
             outcomes: &["WildTail { fill: 2, capacity: 1 }"],
             loom: None,
-            shuttle: true,
+            shuttle: Sampling::Sequential,
             variants: 1,
             run: wild_tail::<M>,
         },
@@ -90,7 +90,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P8"],
             outcomes: &["WrongEpoch { found: 1, expected: 2 }"],
             loom: None,
-            shuttle: true,
+            shuttle: Sampling::Sequential,
             variants: 1,
             run: other_life::<M>,
         },

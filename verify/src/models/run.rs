@@ -7,14 +7,14 @@ use protocol::error::{JoinError, ReserveError};
 use protocol::learner::Life;
 use protocol::machine::Machine;
 use protocol::membership::{Standing, State};
-use protocol::ring::{Parcel, Producer};
+use protocol::ring::{Consumer, Parcel, Producer};
 use protocol::run::Run;
-use protocol::server::{Policy, Server, Synchrony};
+use protocol::server::{AttachError, Policy, Server, Synchrony};
 use protocol::site::Site;
 
 use super::both;
 use crate::books::{Books, Log, Weights, WeightsView, replay};
-use crate::case::{Bound, Case, Recorder};
+use crate::case::{Bound, Case, Recorder, Sampling};
 use crate::ground::{FIRST_TICKET, Ground};
 use crate::model::{Join, Model};
 use crate::mortal::{Mortal, Process};
@@ -26,7 +26,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P2", "P10"],
             outcomes: &["applied 2"],
             loom: Some(Bound::Preemptions(2)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: shutdown::<M>,
         },
@@ -35,7 +35,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P10"],
             outcomes: &["applied 0", "applied 1", "never joined"],
             loom: Some(Bound::Preemptions(2)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: stop::<M>,
         },
@@ -44,7 +44,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P11"],
             outcomes: &["committed 1, applied 1", "committed 2, applied 1"],
             loom: Some(Bound::Preemptions(2)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: budget::<M>,
         },
@@ -53,16 +53,25 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P2", "P7", "P8"],
             outcomes: &["applied 0", "applied 1"],
             loom: Some(Bound::Preemptions(1)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: LIFE_OF_ONE_PUSH,
             run: death::<M>,
+        },
+        Case {
+            name: "without_undo_records_a_kill_is_harmless_or_refused_as_half_written",
+            properties: &["P2", "P9"],
+            outcomes: &["applied 2", "half written"],
+            loom: None,
+            shuttle: Sampling::Concurrent,
+            variants: LIFE_OF_TWO_UPDATES,
+            run: unjournalled::<M>,
         },
         Case {
             name: "a_granted_learner_begins_after_the_slowest",
             properties: &["P1", "P6", "P7"],
             outcomes: &["begins at 6"],
             loom: Some(Bound::Preemptions(3)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: latecomer::<M>,
         },
@@ -71,7 +80,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1"],
             outcomes: &["[(0, Payload)]"],
             loom: Some(Bound::Preemptions(2)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: |recorder| nonsense::<M>(recorder, 1, u64::MAX),
         },
@@ -80,7 +89,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P6"],
             outcomes: &["[(0, ClockSkipped { found: 2, expected: 1 })]"],
             loom: None,
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: |recorder| nonsense::<M>(recorder, 2, 7),
         },
@@ -89,6 +98,9 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
 
 /// More accesses than a learner that pushes once makes: some variants kill it, the last does not.
 const LIFE_OF_ONE_PUSH: u64 = 34;
+
+/// More accesses than a server makes that applies two gradients.
+const LIFE_OF_TWO_UPDATES: u64 = 250;
 
 pub(super) fn immediate(budget: Option<u64>) -> Policy {
     Policy { synchrony: Synchrony::Immediate, journalled: true, budget, quorum: 1 }
@@ -274,4 +286,45 @@ fn nonsense<M: Model>(recorder: &Recorder, clock: u64, value: u64) {
         move || serve(run, immediate(Some(1)), view, books),
     );
     recorder.outcome(format!("{:?}", log.evictions()));
+}
+
+/// A server that keeps no undo records is killed and replaced, if it can be.
+fn unjournalled<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<Mortal<M>, u64>::new(1, 2);
+    let weights = Weights::<Mortal<M>>::new(1);
+    let (run, view, log) = (ground.run(), weights.view(), Log::default());
+    let (books, accesses) = (log.clone(), recorder.variant());
+    let policy = Policy { journalled: false, ..immediate(Some(2)) };
+    let (_, replaced) = both::<M, _, _>(
+        recorder,
+        move || {
+            let (life, mut producer) = Life::join(run, 0, waiter(run, 0)).ok()?;
+            [1, 2].into_iter().try_for_each(|clock| push(life, &mut producer, clock)).ok()
+        },
+        move || {
+            let first = Process::killed_after(accesses)
+                .thread::<M, _>(|| (), || serve(run, policy, view, books.clone()));
+            if first.is_some() {
+                return true;
+            }
+            match Server::attach(run, policy, Books::new(view, books)) {
+                Ok(mut server) => {
+                    server.run(Waiter::new(run.server_bell(), Patience::MODEL));
+                    true
+                }
+                Err(error) => {
+                    assert!(matches!(error, AttachError::HalfWritten { .. }), "{error}");
+                    // The watchdog gives the run up.
+                    Consumer::attach(run.ring(0), 0, 1, 64).refuse();
+                    run.request_stop();
+                    false
+                }
+            }
+        },
+    );
+    recorder.outcome(if replaced {
+        format!("applied {}", audit(run, view, &log))
+    } else {
+        "half written".to_owned()
+    });
 }

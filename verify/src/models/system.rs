@@ -17,7 +17,7 @@ use protocol::site::Site;
 
 use super::run::{audit, serve};
 use crate::books::{BLOCKS, Log, Posting, Weights, WeightsView, count};
-use crate::case::{Case, Recorder};
+use crate::case::{Case, Recorder, Sampling};
 use crate::ground::{FIRST_TICKET, Ground, Leaked};
 use crate::model::{Join, Model};
 use crate::mortal::{Mortal, Process};
@@ -28,7 +28,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
         properties,
         outcomes,
         loom: None,
-        shuttle: true,
+        shuttle: Sampling::Concurrent,
         variants: 1,
         run,
     };

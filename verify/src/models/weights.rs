@@ -8,7 +8,7 @@ use protocol::site::Site;
 use protocol::weights::{Publisher, Reader, SnapshotWords, Stamp};
 
 use super::both;
-use crate::case::{Bound, Case, Recorder};
+use crate::case::{Bound, Case, Recorder, Sampling};
 use crate::ground::Leaked;
 use crate::model::Model;
 
@@ -26,7 +26,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
                 "claims 2 holds 2",
             ],
             loom: Some(Bound::Exhaustive),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: racy::<M>,
         },
@@ -35,7 +35,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P5"],
             outcomes: &["torn", "version 0", "version 1", "version 2"],
             loom: Some(Bound::Exhaustive),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: still::<M>,
         },
@@ -44,7 +44,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             properties: &["P1", "P5"],
             outcomes: &["versions [1, 2]", "versions [2, 2]"],
             loom: Some(Bound::Preemptions(3)),
-            shuttle: true,
+            shuttle: Sampling::Concurrent,
             variants: 1,
             run: ask::<M>,
         },

@@ -58,6 +58,9 @@ fn an_intent_that_was_never_judged_is_not_gone_on_with() {
         for wild in [0, LEARNERS as u64 + 1, u64::from(u32::MAX)] {
             assert_bad_journal(Place::IntentShare, steps, wild);
         }
+        for wild in [2, u64::from(u32::MAX)] {
+            assert_bad_journal(Place::IntentJournalled, steps, wild);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use protocol::error::{Fault, Fenced, JoinError, ReserveError};
 use protocol::machine::Step;
 use protocol::membership::{Standing, State};
 use protocol::ring::counter;
-use protocol::server::Synchrony;
+use protocol::server::{AttachError, Synchrony};
 
 use super::clock;
 use super::ring::Refusal;
@@ -82,6 +82,8 @@ pub enum Expected {
     Collected(Option<(u64, [u32; BLOCKS])>),
     /// What the last step came to.
     Stepped(Step),
+    /// No server can go on from here.
+    Refused(AttachError),
 }
 
 /// How a run is set up.
@@ -97,6 +99,8 @@ pub struct Setup {
     pub synchrony: Synchrony,
     /// How far a learner may run ahead.
     pub slack: Slack,
+    /// Whether updates go through the journal.
+    pub journalled: bool,
     /// The version at which to stop.
     pub budget: Option<u64>,
     /// Seats that must have been granted before the first gradient is applied.
@@ -119,6 +123,8 @@ enum Work {
     Tick(Gradient),
     Release(Gradient),
     Finished,
+    /// The server died in an update that it could not take back.
+    Lost,
 }
 
 /// One life of a learner, as it sees itself.
@@ -232,6 +238,9 @@ impl Oracle {
 
     /// Does one operation.
     pub fn step(&mut self, operation: Operation) -> Expected {
+        if self.work == Work::Lost {
+            return Expected::Skipped;
+        }
         match operation {
             Operation::Join { learner } => Expected::Joined(self.join(learner)),
             Operation::Rejoin { learner } => {
@@ -275,16 +284,14 @@ impl Oracle {
             }),
             Operation::Restart { raise } => {
                 self.setup.budget = self.setup.budget.map(|budget| budget + raise);
-                self.restart();
-                Expected::Done
+                self.restart()
             }
             Operation::DieInUpdate { written } => {
                 let Work::Apply(gradient) = self.work else { return Expected::Skipped };
                 if written {
                     self.apply(gradient);
                 }
-                self.restart();
-                Expected::Done
+                self.restart()
             }
         }
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use protocol::error::Fault;
 use protocol::machine::Step;
 use protocol::membership::{Standing, State};
-use protocol::server::Synchrony;
+use protocol::server::{AttachError, Synchrony};
 
-use super::{Flaw, Gradient, Oracle, Work};
+use super::{Expected, Flaw, Gradient, Oracle, Work};
 use crate::books::replay;
 use crate::oracle::clock;
 
@@ -34,7 +34,7 @@ impl Oracle {
                 self.seats[gradient.posting.learner as usize].queue.pop_front();
                 Work::Scan
             }
-            Work::Finished => return Step::Done,
+            Work::Finished | Work::Lost => return Step::Done,
         };
         Step::Worked
     }
@@ -46,16 +46,22 @@ impl Oracle {
         }
     }
 
-    pub(super) fn restart(&mut self) {
+    pub(super) fn restart(&mut self) -> Expected {
         self.cursor = 0;
         self.refused = false;
         self.work = match self.work {
             Work::Scan | Work::Finished => Work::Scan,
-            Work::Apply(gradient) => Work::Apply(gradient),
+            Work::Apply(gradient) if self.setup.journalled => Work::Apply(gradient),
+            Work::Apply(Gradient { version, .. }) => {
+                self.work = Work::Lost;
+                return Expected::Refused(AttachError::HalfWritten { version });
+            }
             Work::Publish(gradient) | Work::Tick(gradient) | Work::Release(gradient) => {
                 Work::Publish(gradient)
             }
+            Work::Lost => Work::Lost,
         };
+        Expected::Done
     }
 
     fn scan(&mut self) -> Step {
