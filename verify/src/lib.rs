@@ -14,7 +14,9 @@ pub mod model;
 pub mod models;
 pub mod mortal;
 pub mod mutant;
+pub mod oracle;
 pub mod property_table;
+pub mod raw;
 #[cfg(feature = "shuttle")]
 pub mod shuttle_platform;
 
