@@ -1,0 +1,436 @@
+//! The audit: does what is left in memory agree with every gradient passing exactly once?
+//!
+//! Three witnesses are held against each other, and each was written by somebody else: the server's
+//! log (one entry a version), the learners' own accounts (what each life pushed, and what it knows
+//! to be committed), and the weights themselves, done again from nothing in the order of the log.
+//! The evidence is plain values, the examination a plain function: each check below has a test
+//! that doctors honest evidence and sees it fail.
+//!
+//! | check | carries |
+//! |---|---|
+//! | tickets of each learner follow each other without gap or repetition | P2 |
+//! | what a life knows to be committed is applied or still in the ring, and nothing it did not push | P8 |
+//! | payloads arrived as they were computed | P3 |
+//! | weights equal the sums done again, bit for bit | P2, P9 |
+//! | no pull held less than it claimed | P5 |
+//! | no gradient was computed ahead of its slack; BSP rounds are whole and in order | P6 |
+//! | the budget is exact; a drained run leaves nothing in any ring | P10, P11 |
+
+use std::fmt;
+
+use protocol::clock::Slack;
+use protocol::journal::Phase;
+use protocol::membership::State;
+use protocol::ring::Consumer;
+use protocol::server::Synchrony;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Setup;
+use super::arithmetic::{Vector, WORDS, checksum, fold, gradient};
+use super::memory::{Area, Entry, SoakRun, load, shape};
+
+/// What one life of a learner says about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) first_clock: u64,
+    pub(crate) pushed: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) fenced: u64,
+    pub(crate) lies: u64,
+}
+
+/// What is left of one seat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SeatEvidence {
+    /// Tickets that the server has taken.
+    pub(crate) taken: u64,
+    /// Committed gradients still in the ring.
+    pub(crate) left: u64,
+    /// The life last granted.
+    pub(crate) granted: u32,
+    /// The applied clock.
+    pub(crate) clock: u64,
+    /// Whether a process still seems to hold the seat.
+    pub(crate) held: bool,
+    /// Accounts of the lives, from life 1.
+    pub(crate) lives: Vec<Account>,
+}
+
+/// Everything that is left when all processes are gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Evidence {
+    pub(crate) setup: Setup,
+    pub(crate) version: u64,
+    pub(crate) weights: Vector,
+    /// Entry *i* made version *i* + 1.
+    pub(crate) log: Vec<Option<Entry>>,
+    pub(crate) seats: Vec<SeatEvidence>,
+    pub(crate) evictions: u64,
+    pub(crate) idle: bool,
+}
+
+impl Evidence {
+    /// Takes everything down. The rings are emptied by counting what is in them.
+    pub(crate) fn collect(setup: &Setup, run: &SoakRun<'_>, area: &Area<'_>) -> Self {
+        let version = run.stamp().version();
+        let seats = (0..setup.learners).map(|learner| seat(setup, run, area, learner)).collect();
+        Self {
+            setup: setup.clone(),
+            version,
+            weights: load(area.weights),
+            log: (1..=version.min(area.log_limit())).map(|at| area.read_entry(at)).collect(),
+            seats,
+            evictions: area.evictions.load(Relaxed),
+            idle: run.journal().found().0 == Phase::Idle,
+        }
+    }
+}
+
+fn seat(setup: &Setup, run: &SoakRun<'_>, area: &Area<'_>, learner: usize) -> SeatEvidence {
+    let limit = shape(setup).payload_limit;
+    let mut consumer = Consumer::attach(run.ring(learner), learner as u32, 1, limit);
+    let seat = &run.seats()[learner];
+    let standing = seat.standing();
+    let account = |epoch| {
+        area.life(learner, epoch).map(|words| Account {
+            first_clock: words.first_clock.load(Relaxed),
+            pushed: words.pushed.load(Relaxed),
+            acknowledged: words.acknowledged.load(Relaxed),
+            fenced: words.fenced.load(Relaxed),
+            lies: words.lies.load(Relaxed),
+        })
+    };
+    SeatEvidence {
+        taken: consumer.next_ticket(),
+        left: consumer.discard(),
+        granted: seat.granted_epoch(),
+        clock: run.clocks().applied(0, learner),
+        held: !matches!(standing.state, State::Vacant | State::Leaving | State::Dead),
+        lives: (1..=standing.epoch).map_while(account).collect(),
+    }
+}
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(crate) enum Finding {
+    Version { found: u64, expected: u64 },
+    Unlogged { version: u64 },
+    Stranger { version: u64, learner: u32, epoch: u32 },
+    Repeated { version: u64, learner: u32, ticket: u64 },
+    Skipped { version: u64, learner: u32, from: u64, to: u64 },
+    Taken { learner: usize, taken: u64, applied: u64 },
+    Clock { version: u64, learner: u32, found: u64, expected: u64 },
+    LastClock { learner: usize, found: u64, expected: u64 },
+    Lost { learner: usize, epoch: u32, acknowledged: u64, found: u64 },
+    Forged { learner: usize, epoch: u32, pushed: u64, found: u64 },
+    LeftBehind { learner: usize, left: u64 },
+    Torn { version: u64, learner: u32, ticket: u64 },
+    FromTheFuture { version: u64, learner: u32, base_version: u64 },
+    Weights { word: usize, found: u64, expected: u64 },
+    Lies { learner: usize, epoch: u32, lies: u64 },
+    Ahead { version: u64, learner: u32, clock: u64, behind: u64 },
+    Round { version: u64, learner: u32 },
+    Evictions { count: u64 },
+    Held { learner: usize },
+    NotIdle,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Version { found, expected } => {
+                write!(f, "the run ended at version {found}, not {expected}")
+            }
+            Self::Unlogged { version } => {
+                write!(f, "version {version} was published and never logged")
+            }
+            Self::Stranger { version, learner, epoch } => write!(
+                f,
+                "version {version} is by life {epoch} of learner {learner}, which never was"
+            ),
+            Self::Repeated { version, learner, ticket } => {
+                write!(f, "version {version} repeats ticket {ticket} of learner {learner}")
+            }
+            Self::Skipped { version, learner, from, to } => {
+                write!(f, "version {version} skips tickets {from} to {to} of learner {learner}")
+            }
+            Self::Taken { learner, taken, applied } => {
+                write!(f, "learner {learner}: {taken} gradients taken, {applied} applied")
+            }
+            Self::Clock { version, learner, found, expected } => write!(
+                f,
+                "version {version} is by clock {found} of learner {learner}, due was {expected}"
+            ),
+            Self::LastClock { learner, found, expected } => {
+                write!(
+                    f,
+                    "learner {learner} ended at clock {found}, its last gradient's is {expected}"
+                )
+            }
+            Self::Lost { learner, epoch, acknowledged, found } => write!(
+                f,
+                "life {epoch} of learner {learner} knows {acknowledged} commits, {found} arrived"
+            ),
+            Self::Forged { learner, epoch, pushed, found } => write!(
+                f,
+                "life {epoch} of learner {learner} pushed {pushed} gradients, {found} arrived"
+            ),
+            Self::LeftBehind { learner, left } => {
+                write!(f, "learner {learner}: {left} committed gradients were not drained")
+            }
+            Self::Torn { version, learner, ticket } => write!(
+                f,
+                "version {version}: ticket {ticket} of learner {learner} is not what was computed"
+            ),
+            Self::FromTheFuture { version, learner, base_version } => write!(
+                f,
+                "version {version} by learner {learner} was computed on version {base_version}"
+            ),
+            Self::Weights { word, found, expected } => {
+                write!(
+                    f,
+                    "weight {word} is {found:#018x}, the sums done again give {expected:#018x}"
+                )
+            }
+            Self::Lies { learner, epoch, lies } => write!(
+                f,
+                "life {epoch} of learner {learner}: {lies} pulls held other than they claimed"
+            ),
+            Self::Ahead { version, learner, clock, behind } => write!(
+                f,
+                "version {version}: learner {learner} computed clock {clock} without clock {behind} of another"
+            ),
+            Self::Round { version, learner } => {
+                write!(f, "version {version}: learner {learner} is out of its round")
+            }
+            Self::Evictions { count } => write!(f, "the server evicted {count} honest learners"),
+            Self::Held { learner } => write!(f, "seat {learner} is still held, by nobody"),
+            Self::NotIdle => write!(f, "the journal is not idle"),
+        }
+    }
+}
+
+/// The outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Audit {
+    pub(crate) findings: Vec<Finding>,
+    /// Gradients that were committed and not applied, though they were due.
+    pub(crate) lost: u64,
+    /// Gradients that were applied more than once.
+    pub(crate) repeated: u64,
+    /// Gradients applied, by seat.
+    pub(crate) applied: Vec<u64>,
+    /// Updates between a gradient's weights and its application.
+    pub(crate) median_staleness: u64,
+    pub(crate) max_staleness: u64,
+}
+
+/// Examines the evidence.
+pub(crate) fn examine(evidence: &Evidence) -> Audit {
+    let mut audit = Audit::default();
+    let entries = whole_log(evidence, &mut audit);
+    follow_tickets(evidence, &entries, &mut audit);
+    hold_accounts(evidence, &entries, &mut audit);
+    follow_clocks(evidence, &entries, &mut audit);
+    do_the_sums_again(evidence, &entries, &mut audit);
+    check_slack(evidence, &entries, &mut audit);
+    check_rounds(evidence, &entries, &mut audit);
+    check_the_end(evidence, &mut audit);
+    measure_staleness(&entries, &mut audit);
+    audit
+}
+
+/// The entries with their versions; those that are missing or by nobody are findings.
+fn whole_log(evidence: &Evidence, audit: &mut Audit) -> Vec<(u64, Entry)> {
+    let mut entries = Vec::with_capacity(evidence.log.len());
+    for (version, entry) in (1..).zip(&evidence.log) {
+        let Some(entry) = *entry else {
+            audit.findings.push(Finding::Unlogged { version });
+            continue;
+        };
+        let Entry { learner, epoch, .. } = entry;
+        let lives = evidence.seats.get(learner as usize).map_or(0, |seat| seat.lives.len());
+        if epoch == 0 || epoch as usize > lives {
+            audit.findings.push(Finding::Stranger { version, learner, epoch });
+            continue;
+        }
+        entries.push((version, entry));
+    }
+    entries
+}
+
+fn follow_tickets(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit) {
+    let mut due = vec![0; evidence.seats.len()];
+    audit.applied = due.clone();
+    for &(version, Entry { learner, ticket, .. }) in entries {
+        let due = &mut due[learner as usize];
+        audit.applied[learner as usize] += 1;
+        if ticket < *due {
+            audit.repeated += 1;
+            audit.findings.push(Finding::Repeated { version, learner, ticket });
+            continue;
+        }
+        if ticket > *due {
+            audit.lost += ticket - *due;
+            let (from, to) = (*due, ticket - 1);
+            audit.findings.push(Finding::Skipped { version, learner, from, to });
+        }
+        *due = ticket + 1;
+    }
+    for (learner, seat) in evidence.seats.iter().enumerate() {
+        let applied = audit.applied[learner];
+        if seat.taken != applied {
+            audit.findings.push(Finding::Taken { learner, taken: seat.taken, applied });
+        }
+    }
+}
+
+fn hold_accounts(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit) {
+    let lives = evidence.seats.iter().map(|seat| vec![0; seat.lives.len()]);
+    let mut arrived: Vec<Vec<u64>> = lives.collect();
+    for (_, Entry { learner, epoch, .. }) in entries {
+        arrived[*learner as usize][*epoch as usize - 1] += 1;
+    }
+    for (learner, seat) in evidence.seats.iter().enumerate() {
+        for (epoch, account) in (1..).zip(&seat.lives) {
+            let left = if epoch == seat.granted { seat.left } else { 0 };
+            let found = arrived[learner][epoch as usize - 1] + left;
+            let Account { acknowledged, pushed, lies, .. } = *account;
+            if found < acknowledged {
+                audit.lost += acknowledged - found;
+                audit.findings.push(Finding::Lost { learner, epoch, acknowledged, found });
+            }
+            if found > pushed {
+                audit.findings.push(Finding::Forged { learner, epoch, pushed, found });
+            }
+            if lies > 0 {
+                audit.findings.push(Finding::Lies { learner, epoch, lies });
+            }
+        }
+    }
+}
+
+fn follow_clocks(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit) {
+    let keeps_seats = evidence.setup.sync.keeps_seats();
+    let mut last: Vec<Option<(u32, u64)>> = vec![None; evidence.seats.len()];
+    for &(version, Entry { learner, epoch, clock: found, .. }) in entries {
+        let last = &mut last[learner as usize];
+        let account = &evidence.seats[learner as usize].lives[epoch as usize - 1];
+        let expected = match *last {
+            Some((life, clock)) if life == epoch || keeps_seats => clock + 1,
+            Some((life, _)) if life > epoch => 0,
+            _ => account.first_clock,
+        };
+        if found != expected {
+            audit.findings.push(Finding::Clock { version, learner, found, expected });
+        }
+        *last = Some((epoch, found));
+    }
+    for (learner, seat) in evidence.seats.iter().enumerate() {
+        if let Some((epoch, expected)) = last[learner]
+            && (epoch == seat.granted || keeps_seats)
+            && seat.clock != expected
+        {
+            audit.findings.push(Finding::LastClock { learner, found: seat.clock, expected });
+        }
+    }
+}
+
+fn do_the_sums_again(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit) {
+    let setup = &evidence.setup;
+    let mut weights = [0; WORDS];
+    let mut history = vec![weights];
+    for &(version, entry) in entries {
+        let Entry { learner, epoch, ticket, clock, base_version, share, .. } = entry;
+        if base_version >= version {
+            audit.findings.push(Finding::FromTheFuture { version, learner, base_version });
+        }
+        let exact = setup.pulls_are_exact();
+        let basis = history.get(base_version as usize).filter(|_| exact);
+        let payload = gradient(setup.origin(learner, epoch, clock), basis);
+        if checksum(&payload) != entry.checksum {
+            audit.findings.push(Finding::Torn { version, learner, ticket });
+        }
+        for (index, weight) in weights.iter_mut().enumerate() {
+            *weight = fold(*weight, payload[index], share, index);
+        }
+        if exact {
+            history.push(weights);
+        }
+    }
+    for (word, (&found, &expected)) in evidence.weights.iter().zip(&weights).enumerate() {
+        if found != expected {
+            audit.findings.push(Finding::Weights { word, found, expected });
+        }
+    }
+}
+
+/// Whatever was applied after a gradient's weights were read is less than `slack` + 1 clocks
+/// behind it. Minima never fall and who joins starts at one, so this holds across deaths.
+fn check_slack(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit) {
+    let Slack::Bounded(slack) = evidence.setup.sync.slack() else { return };
+    // The smallest clock among the entries from here on.
+    let mut smallest = vec![u64::MAX; evidence.log.len() + 1];
+    for &(version, entry) in entries.iter().rev() {
+        smallest[version as usize - 1] = smallest[version as usize].min(entry.clock);
+    }
+    for &(version, Entry { learner, clock, base_version, .. }) in entries {
+        let behind = smallest.get(base_version as usize).copied().unwrap_or(u64::MAX);
+        if behind.saturating_add(slack) < clock {
+            audit.findings.push(Finding::Ahead { version, learner, clock, behind });
+        }
+    }
+}
+
+/// A BSP round is everybody in seat order at one clock; only the last may be cut short.
+fn check_rounds(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit) {
+    if evidence.setup.sync.synchrony() != Synchrony::Averaged {
+        return;
+    }
+    let whole = evidence.seats.len() as u32;
+    for &(version, entry) in entries {
+        let place = ((version - 1) % u64::from(whole)) as u32;
+        let round = (version - 1) / u64::from(whole) + 1;
+        let left = evidence.version - (version - u64::from(place) - 1);
+        let share = left.min(u64::from(whole)) as u32;
+        let drained = evidence.setup.drain && share < whole;
+        let in_turn = entry.learner == place && entry.share == share;
+        if entry.clock != round || !(in_turn || drained) {
+            audit.findings.push(Finding::Round { version, learner: entry.learner });
+        }
+    }
+}
+
+fn check_the_end(evidence: &Evidence, audit: &mut Audit) {
+    let Evidence { setup, version, evictions, .. } = evidence;
+    if !setup.drain && *version != setup.gradients {
+        audit.findings.push(Finding::Version { found: *version, expected: setup.gradients });
+    }
+    if *evictions > 0 {
+        audit.findings.push(Finding::Evictions { count: *evictions });
+    }
+    if !evidence.idle {
+        audit.findings.push(Finding::NotIdle);
+    }
+    for (learner, seat) in evidence.seats.iter().enumerate() {
+        let excess = if setup.drain { 0 } else { setup.capacity as u64 };
+        if seat.left > excess {
+            audit.lost += seat.left - excess;
+            audit.findings.push(Finding::LeftBehind { learner, left: seat.left });
+        }
+        if seat.held {
+            audit.findings.push(Finding::Held { learner });
+        }
+    }
+}
+
+fn measure_staleness(entries: &[(u64, Entry)], audit: &mut Audit) {
+    let mut staleness: Vec<u64> = entries
+        .iter()
+        .map(|(version, entry)| (version - 1).saturating_sub(entry.base_version))
+        .collect();
+    staleness.sort_unstable();
+    audit.median_staleness = staleness.get(staleness.len() / 2).copied().unwrap_or(0);
+    audit.max_staleness = staleness.last().copied().unwrap_or(0);
+}
