@@ -131,7 +131,6 @@ impl Process {
     /// Lets it go on.
     pub(crate) fn resume(&mut self) {
         self.stopped = false;
-        self.struck = None;
         self.signal(Signal::CONT);
     }
 

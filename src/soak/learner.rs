@@ -31,6 +31,9 @@ use super::{Exit, Failure, Setup, dawdle};
 /// How often a learner that waits at the gate looks again.
 const GATE_POLL: Duration = Duration::from_micros(50);
 
+/// Pauses after each word that is copied: some microseconds a gradient.
+const PAUSES: u32 = 40;
+
 /// The life of a learner process on seat `learner`, replacing the life `dead` if there was one.
 pub(crate) fn live(
     setup: &Setup,
@@ -130,7 +133,7 @@ impl PullCopy<Vector> for PullWords<'_> {
     fn pull(&mut self, weights: &mut Vector) {
         for (weight, word) in weights.iter_mut().zip(self.area.weights) {
             *weight = word.load(Relaxed);
-            dawdle();
+            dawdle(PAUSES);
         }
     }
 
@@ -195,7 +198,7 @@ impl PushCopy<Vector, Vector> for PushWords<'_> {
                 self.obey();
             }
             *slot = *word;
-            dawdle();
+            dawdle(PAUSES);
         }
         let length = size_of::<Vector>() as u64;
         Contents { first_table: 0, tables: 1, encoding: Encoding::Dense, length }

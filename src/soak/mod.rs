@@ -241,10 +241,9 @@ fn progress_bar(soak: &Soak) -> ProgressBar {
     ProgressBar::new(soak.setup.gradients).with_style(style)
 }
 
-/// Takes its time, a fraction of a microsecond, so that a blow is likely to fall right here.
-fn dawdle() {
-    const PAUSES: u32 = 40;
-    for _ in 0..PAUSES {
+/// Takes its time, so that a blow is likely to fall right here.
+fn dawdle(pauses: u32) {
+    for _ in 0..pauses {
         hint::spin_loop();
     }
 }

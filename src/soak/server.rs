@@ -20,6 +20,9 @@ use super::arithmetic::{BLOCK_WORDS, BLOCKS, Vector, checksum, fold};
 use super::memory::{Area, Entry, Memory, SoakRun, load};
 use super::{Exit, Failure, Setup, dawdle};
 
+/// Pauses after each word that is written: some ten microseconds an update.
+const PAUSES: u32 = 160;
+
 /// The life of a server process.
 pub(crate) fn serve(setup: &Setup, memory: &Memory) -> Result<Exit, Failure> {
     let run = memory.run()?;
@@ -67,7 +70,7 @@ impl Apply<Processes, Vector> for Ledger<'_> {
         let weights = load(self.area.weights);
         for (word, weight) in self.area.snapshot(learner).iter().zip(weights) {
             word.store(weight, Relaxed);
-            dawdle();
+            dawdle(PAUSES);
         }
     }
 
@@ -105,7 +108,7 @@ impl Kernel for Fold<'_> {
             let weight = &self.area.weights[index];
             let new = fold(weight.load(Relaxed), self.payload[index], self.share, index);
             weight.store(new, Relaxed);
-            dawdle();
+            dawdle(PAUSES);
         }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Setup {
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub(crate) kills: u64,
 
-    /// SIGSTOPs to deal: a learner that hangs is given up and replaced, then wakes and must be fenced
+    /// SIGSTOPs to deal: a learner that hangs is given up, wakes, must be fenced and is replaced
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) hangs: u64,
 

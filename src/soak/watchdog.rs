@@ -8,8 +8,10 @@
 //! mark a dead learner's life as dead, ring everybody, start a successor. Under BSP it starts the
 //! successor at once instead, and the seat is never given up, so that the rounds stay complete.
 //!
-//! A learner that hangs is given up *alive*. Its successor takes the seat, then the zombie is
-//! woken: whatever it still does must be fenced, and it must find out and leave (P8).
+//! A learner that hangs is given up *alive*: the others go on without it. Then it is woken, and
+//! whatever it still tries to commit must be fenced, and it must find out and leave (P8). Only
+//! then does its successor take the seat: the slots of a ring are memory that a life writes
+//! *before* its commit is refused, so two lives must never write into one ring at once.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use protocol::journal::Phase;
 use protocol::membership::State;
+use protocol::ring::Consumer;
 use protocol::site::Site;
 use rustix::process::{Pid, Signal};
 
@@ -64,21 +67,16 @@ struct Armed {
     ordered: Option<Pid>,
 }
 
-/// A learner that was given up while it hung.
-struct Zombie {
-    process: Process,
-    learner: usize,
-    epoch: u32,
-    /// Wait until the successor is granted, not only seated.
-    patient: bool,
-    resumed: bool,
-}
-
 #[derive(Clone, Copy)]
 enum Chore {
+    /// Put somebody in the place of the dead.
     Restart(Victim),
+    /// Let it go on as if nothing had been.
     Resume(Victim, Pid),
-    Evict(usize, Pid),
+    /// Give it up while it hangs.
+    GiveUp(usize, Pid),
+    /// Let it find out that it was given up, once its ring is sealed.
+    Wake(usize, Pid),
 }
 
 /// The parent's state.
@@ -89,7 +87,6 @@ pub(crate) struct Watchdog<'m> {
     spawner: Spawner,
     server: Option<Process>,
     learners: Vec<Option<Process>>,
-    zombies: Vec<Zombie>,
     chores: Vec<(Instant, Chore)>,
     blows: VecDeque<Blow>,
     armed: Option<Armed>,
@@ -112,7 +109,6 @@ impl<'m> Watchdog<'m> {
             spawner,
             server: None,
             learners: (0..setup.learners).map(|_| None).collect(),
-            zombies: Vec::new(),
             chores: Vec::new(),
             blows: blows.into(),
             armed: None,
@@ -137,7 +133,6 @@ impl<'m> Watchdog<'m> {
             self.hear()?;
             self.do_chores()?;
             self.strike();
-            self.wake_zombies();
             self.stop_when_done();
             progress(self.version(), &self.tally);
             if interrupted.load(Relaxed) {
@@ -156,10 +151,7 @@ impl<'m> Watchdog<'m> {
     }
 
     fn everybody_is_gone(&self) -> bool {
-        self.server.is_none()
-            && self.learners.iter().all(Option::is_none)
-            && self.zombies.is_empty()
-            && self.chores.is_empty()
+        self.server.is_none() && self.learners.iter().all(Option::is_none) && self.chores.is_empty()
     }
 
     fn process(&mut self, victim: Victim) -> &mut Option<Process> {
@@ -185,17 +177,6 @@ impl<'m> Watchdog<'m> {
                 News::Exited(_) | News::Killed(_) => self.on_end(victim, news)?,
             }
         }
-        for mut zombie in std::mem::take(&mut self.zombies) {
-            match zombie.process.news() {
-                None => self.zombies.push(zombie),
-                Some(News::Stopped) => {
-                    // It had read an order before it was stopped otherwise: wake it again.
-                    zombie.resumed = false;
-                    self.zombies.push(zombie);
-                }
-                Some(news) => self.on_zombie_end(zombie.learner, news)?,
-            }
-        }
         Ok(())
     }
 
@@ -204,7 +185,7 @@ impl<'m> Watchdog<'m> {
         let (pid, due) = (process.pid(), Instant::now() + process.absence);
         let chore = match victim {
             Victim::Learner(learner) if !self.setup.sync.keeps_seats() => {
-                Chore::Evict(learner, pid)
+                Chore::GiveUp(learner, pid)
             }
             _ => Chore::Resume(victim, pid),
         };
@@ -218,36 +199,31 @@ impl<'m> Watchdog<'m> {
         if let Victim::Learner(learner) = victim
             && (stopping || !self.setup.sync.keeps_seats())
         {
-            self.give_up(learner);
+            self.mark_dead(learner);
         }
-        match news {
-            News::Killed(signal)
-                if process.struck == Some(Harm::Kill) && signal == Signal::KILL.as_raw() =>
-            {
-                match victim {
-                    Victim::Learner(learner) => self.tally.learner_kills[learner] += 1,
-                    Victim::Server => {
-                        self.tally.server_kills += 1;
-                        let (phase, _) = self.run.journal().found();
-                        self.tally.amid_update += u64::from(phase == Phase::Applying);
-                    }
-                }
-                self.chores.push((Instant::now() + process.absence, Chore::Restart(victim)));
-                Ok(())
-            }
-            News::Exited(code) if code == Exit::Done as i32 && stopping => Ok(()),
-            _ => Err(self.unexpected(victim, news)),
+        let (killed, done, evicted) = (
+            News::Killed(Signal::KILL.as_raw()),
+            News::Exited(Exit::Done as i32),
+            News::Exited(Exit::Evicted as i32),
+        );
+        match process.struck {
+            Some(Harm::Kill) if news == killed => self.count_kill(victim),
+            Some(Harm::Hang { .. }) if news == evicted => self.tally.evicted += 1,
+            _ if news == done && stopping => return Ok(()),
+            _ => return Err(self.unexpected(victim, news)),
         }
+        self.chores.push((Instant::now() + process.absence, Chore::Restart(victim)));
+        Ok(())
     }
 
-    fn on_zombie_end(&mut self, learner: usize, news: News) -> Result<(), Failure> {
-        match news {
-            News::Exited(code) if code == Exit::Evicted as i32 => {
-                self.tally.evicted += 1;
-                Ok(())
+    fn count_kill(&mut self, victim: Victim) {
+        match victim {
+            Victim::Learner(learner) => self.tally.learner_kills[learner] += 1,
+            Victim::Server => {
+                self.tally.server_kills += 1;
+                let (phase, _) = self.run.journal().found();
+                self.tally.amid_update += u64::from(phase == Phase::Applying);
             }
-            News::Exited(code) if code == Exit::Done as i32 && self.run.is_stopping() => Ok(()),
-            _ => Err(self.unexpected(Victim::Learner(learner), news)),
         }
     }
 
@@ -266,22 +242,28 @@ impl<'m> Watchdog<'m> {
             match chore {
                 Chore::Restart(victim) => self.restart(victim)?,
                 Chore::Resume(victim, pid) => {
-                    if let Some(process) = self.process(victim).as_mut().filter(|p| p.pid() == pid)
-                    {
+                    if let Some(process) = self.alive(victim, pid) {
+                        process.struck = None;
                         process.resume();
                     }
                 }
-                Chore::Evict(learner, pid) => self.evict(learner, pid)?,
+                Chore::GiveUp(learner, pid) => self.give_up(learner, pid),
+                Chore::Wake(learner, pid) => self.wake(learner, pid),
             }
         }
         Ok(())
+    }
+
+    /// The victim, if it still is the same process.
+    fn alive(&mut self, victim: Victim, pid: Pid) -> Option<&mut Process> {
+        self.process(victim).as_mut().filter(|process| process.pid() == pid)
     }
 
     fn restart(&mut self, victim: Victim) -> Result<(), Failure> {
         let process = match victim {
             Victim::Server => self.spawner.server()?,
             Victim::Learner(learner) if self.run.is_stopping() => {
-                self.give_up(learner);
+                self.mark_dead(learner);
                 return Ok(());
             }
             Victim::Learner(learner) => {
@@ -294,36 +276,41 @@ impl<'m> Watchdog<'m> {
         Ok(())
     }
 
-    /// Gives up the life that holds the seat, unless it has left in good order.
-    fn give_up(&mut self, learner: usize) {
+    /// Marks the life that holds the seat as dead, unless it has left in good order or nobody
+    /// holds it. Returns whether there was somebody.
+    fn mark_dead(&mut self, learner: usize) -> bool {
         let seat = &self.run.seats()[learner];
         let standing = seat.standing();
-        if !matches!(standing.state, State::Vacant | State::Leaving | State::Dead) {
-            seat.mark_dead(learner as u32, standing.epoch);
-        }
+        let held = !matches!(standing.state, State::Vacant | State::Leaving | State::Dead);
+        let marked = held && seat.mark_dead(learner as u32, standing.epoch);
         self.run.ring_everybody(Site::WatchdogBell);
+        marked
     }
 
-    /// Gives up a learner that hangs, and replaces it.
-    fn evict(&mut self, learner: usize, pid: Pid) -> Result<(), Failure> {
-        let Some(process) = self.learners[learner].take_if(|process| process.pid() == pid) else {
-            return Ok(());
-        };
-        let patient = process.struck == Some(Harm::Hang { amid_push: true });
-        let epoch = self.run.seats()[learner].standing().epoch;
-        self.give_up(learner);
-        self.zombies.push(Zombie { process, learner, epoch, patient, resumed: false });
-        self.restart(Victim::Learner(learner))
+    /// Gives up a learner that hangs. One that hangs before it has taken the seat has nothing to
+    /// lose yet, and may go on.
+    fn give_up(&mut self, learner: usize, pid: Pid) {
+        let victim = Victim::Learner(learner);
+        if let Some(process) = self.alive(victim, pid) {
+            let due = Instant::now() + process.absence;
+            let marked = self.mark_dead(learner);
+            let chore = if marked { Chore::Wake(learner, pid) } else { Chore::Resume(victim, pid) };
+            self.chores.push((due, chore));
+        }
     }
 
-    fn wake_zombies(&mut self) {
-        for zombie in &mut self.zombies {
-            let seat = &self.run.seats()[zombie.learner];
-            let newest = if zombie.patient { seat.granted_epoch() } else { seat.standing().epoch };
-            if !zombie.resumed && (newest > zombie.epoch || self.run.is_stopping()) {
-                zombie.process.resume();
-                zombie.resumed = true;
-            }
+    /// Wakes a learner that was given up. One that stopped with a gradient half copied has to wait
+    /// until the server has sealed its ring: its commit must then fail.
+    fn wake(&mut self, learner: usize, pid: Pid) {
+        let limit = self.run.shape().payload_limit;
+        let mut ring = Consumer::attach(self.run.ring(learner), learner as u32, 1, limit);
+        let (sealed, stopping) = (ring.is_finished(), self.run.is_stopping());
+        let Some(process) = self.alive(Victim::Learner(learner), pid) else { return };
+        let amid_push = process.struck == Some(Harm::Hang { amid_push: true });
+        if amid_push && !sealed && !stopping {
+            self.chores.push((Instant::now(), Chore::Wake(learner, pid)));
+        } else {
+            process.resume();
         }
     }
 
@@ -405,14 +392,19 @@ impl<'m> Watchdog<'m> {
         let (phase, intent) = self.run.journal().found();
         let mut lines = vec![format!(
             "version {}, stopping: {}, journal: {phase:?} towards version {} (learner {}, ticket {}), \
-             server: {}, blows left: {}",
+             server: {}\ngate at version {}, blows left: {}, next: {}",
             self.version(),
             self.run.is_stopping(),
             intent.version,
             intent.header.learner,
             intent.header.ticket,
             describe_process(self.server.as_ref()),
+            self.area.gate.load(Relaxed),
             self.blows.len() + usize::from(self.armed.is_some()),
+            self.armed.map_or_else(
+                || format!("{:?}", self.blows.front()),
+                |armed| format!("{:?}, due", armed.blow)
+            ),
         )];
         for (learner, seat) in self.run.seats().iter().enumerate() {
             let standing = seat.standing();
@@ -427,20 +419,16 @@ impl<'m> Watchdog<'m> {
                 describe_process(self.learners[learner].as_ref()),
             ));
         }
-        for zombie in &self.zombies {
-            lines.push(format!(
-                "zombie: learner {} in life {}, woken: {}",
-                zombie.learner, zombie.epoch, zombie.resumed
-            ));
-        }
         lines.join("\n")
     }
 }
 
-fn describe_process(process: Option<&Process>) -> &'static str {
+fn describe_process(process: Option<&Process>) -> String {
     match process {
-        None => "gone",
-        Some(process) if process.stopped => "stopped",
-        Some(_) => "running",
+        None => "gone".into(),
+        Some(process) if process.stopped => format!("stopped by {:?}", process.struck),
+        Some(process) => process
+            .struck
+            .map_or_else(|| "running".into(), |harm| format!("running, struck by {harm:?}")),
     }
 }
