@@ -19,7 +19,7 @@ struct Command {
 
 const SOAK_EXAMPLES: &str = "\
 Examples:
-  escapement soak                            three learners, 200 kills, 20 hangs: about ten seconds
+  escapement soak                            three learners, 150 kills, 15 hangs: about ten seconds
   escapement soak --sync ssp:1 --consistent  bounded staleness, one version a pull
   escapement soak --sync bsp --kills 500     the weights do not depend on who dies
   escapement soak --seed 42 --json           the same blows again, the outcome for a program

@@ -65,7 +65,14 @@ impl Spawner {
             .map_err(cannot)?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| cannot(io::Error::other("the system gave it no pid")))?;
-        Ok(Process { pid, reaped: false, stopped: false, struck: None, absence: Duration::ZERO })
+        Ok(Process {
+            pid,
+            reaped: false,
+            stopped: false,
+            struck: None,
+            given_up: false,
+            absence: Duration::ZERO,
+        })
     }
 }
 
@@ -94,6 +101,8 @@ pub(crate) struct Process {
     pub(crate) stopped: bool,
     /// The blow it was dealt, if one is still being suffered.
     pub(crate) struck: Option<Harm>,
+    /// Whether it was woken on a seat that had been taken from it.
+    pub(crate) given_up: bool,
     /// How long it shall be missed after that blow.
     pub(crate) absence: Duration,
 }

@@ -182,13 +182,13 @@ pub(crate) fn run(soak: &Soak, seed: u64) -> Result<Report, Failure> {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))
             .map_err(|cause| Failure::Start { who: "a signal handler".into(), cause })?;
     }
-    let started = Instant::now();
-    let deadline = started + Duration::from_secs(soak.timeout.clamp(1, 1_000_000));
     let directory = soak.dir.clone().unwrap_or_else(memory_directory);
     let (memory, file) = Memory::create(&soak.setup, &directory)?;
     let (run, area) = (memory.run()?, memory.area());
     let spawner = Spawner::new(&soak.setup, &file)?;
     let blows = plan::draw(&soak.setup, seed);
+    let started = Instant::now();
+    let deadline = started + Duration::from_secs(soak.timeout.clamp(1, 1_000_000));
     let watchdog = Watchdog::start(&soak.setup, run, area, spawner, blows)?;
     let bar = progress_bar(soak);
     let progress = |version: u64, tally: &Tally| {

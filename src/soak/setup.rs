@@ -28,15 +28,15 @@ pub(crate) struct Setup {
     pub(crate) learners: usize,
 
     /// Gradients to apply, exactly
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = 60_000)]
     pub(crate) gradients: u64,
 
     /// SIGKILLs to deal, to learners and server alike
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 150)]
     pub(crate) kills: u64,
 
     /// SIGSTOPs to deal: a learner that hangs is given up, wakes, must be fenced and is replaced
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 15)]
     pub(crate) hangs: u64,
 
     /// Slots in each learner's ring, a power of two

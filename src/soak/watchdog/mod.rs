@@ -13,6 +13,8 @@
 //! then does its successor take the seat: the slots of a ring are memory that a life writes
 //! *before* its commit is refused, so two lives must never write into one ring at once.
 
+mod state;
+
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -150,6 +152,13 @@ impl<'m> Watchdog<'m> {
         self.run.stamp().version()
     }
 
+    /// Whether learners may leave: the run is stopping, or the budget is spent and the server is
+    /// about to say so, ring by ring.
+    fn is_ending(&self) -> bool {
+        let spent = !self.setup.drain && self.version() >= self.setup.gradients;
+        spent || self.run.is_stopping()
+    }
+
     fn everybody_is_gone(&self) -> bool {
         self.server.is_none() && self.learners.iter().all(Option::is_none) && self.chores.is_empty()
     }
@@ -181,7 +190,12 @@ impl<'m> Watchdog<'m> {
     }
 
     fn on_stop(&mut self, victim: Victim) {
-        let Some(process) = self.process(victim).as_ref() else { return };
+        let Some(process) = self.process(victim).as_mut() else { return };
+        if process.given_up {
+            // It obeyed an order to stop that it had read before it was stopped otherwise.
+            process.resume();
+            return;
+        }
         let (pid, due) = (process.pid(), Instant::now() + process.absence);
         let chore = match victim {
             Victim::Learner(learner) if !self.setup.sync.keeps_seats() => {
@@ -195,9 +209,9 @@ impl<'m> Watchdog<'m> {
 
     fn on_end(&mut self, victim: Victim, news: News) -> Result<(), Failure> {
         let Some(process) = self.process(victim).take() else { return Ok(()) };
-        let stopping = self.run.is_stopping();
+        let ending = self.is_ending();
         if let Victim::Learner(learner) = victim
-            && (stopping || !self.setup.sync.keeps_seats())
+            && (ending || !self.setup.sync.keeps_seats())
         {
             self.mark_dead(learner);
         }
@@ -208,8 +222,8 @@ impl<'m> Watchdog<'m> {
         );
         match process.struck {
             Some(Harm::Kill) if news == killed => self.count_kill(victim),
-            Some(Harm::Hang { .. }) if news == evicted => self.tally.evicted += 1,
-            _ if news == done && stopping => return Ok(()),
+            _ if process.given_up && news == evicted => self.tally.evicted += 1,
+            _ if news == done && ending => return Ok(()),
             _ => return Err(self.unexpected(victim, news)),
         }
         self.chores.push((Instant::now() + process.absence, Chore::Restart(victim)));
@@ -262,7 +276,7 @@ impl<'m> Watchdog<'m> {
     fn restart(&mut self, victim: Victim) -> Result<(), Failure> {
         let process = match victim {
             Victim::Server => self.spawner.server()?,
-            Victim::Learner(learner) if self.run.is_stopping() => {
+            Victim::Learner(learner) if self.is_ending() => {
                 self.mark_dead(learner);
                 return Ok(());
             }
@@ -304,12 +318,13 @@ impl<'m> Watchdog<'m> {
     fn wake(&mut self, learner: usize, pid: Pid) {
         let limit = self.run.shape().payload_limit;
         let mut ring = Consumer::attach(self.run.ring(learner), learner as u32, 1, limit);
-        let (sealed, stopping) = (ring.is_finished(), self.run.is_stopping());
+        let (sealed, ending) = (ring.is_finished(), self.is_ending());
         let Some(process) = self.alive(Victim::Learner(learner), pid) else { return };
         let amid_push = process.struck == Some(Harm::Hang { amid_push: true });
-        if amid_push && !sealed && !stopping {
+        if amid_push && !sealed && !ending {
             self.chores.push((Instant::now(), Chore::Wake(learner, pid)));
         } else {
+            process.given_up = true;
             process.resume();
         }
     }
@@ -383,52 +398,5 @@ impl<'m> Watchdog<'m> {
         {
             self.run.request_stop();
         }
-    }
-
-    // State.
-
-    /// Everything there is to know about a run that does not go on.
-    fn describe(&self) -> String {
-        let (phase, intent) = self.run.journal().found();
-        let mut lines = vec![format!(
-            "version {}, stopping: {}, journal: {phase:?} towards version {} (learner {}, ticket {}), \
-             server: {}\ngate at version {}, blows left: {}, next: {}",
-            self.version(),
-            self.run.is_stopping(),
-            intent.version,
-            intent.header.learner,
-            intent.header.ticket,
-            describe_process(self.server.as_ref()),
-            self.area.gate.load(Relaxed),
-            self.blows.len() + usize::from(self.armed.is_some()),
-            self.armed.map_or_else(
-                || format!("{:?}", self.blows.front()),
-                |armed| format!("{:?}, due", armed.blow)
-            ),
-        )];
-        for (learner, seat) in self.run.seats().iter().enumerate() {
-            let standing = seat.standing();
-            let account = self.area.life(learner, standing.epoch);
-            lines.push(format!(
-                "seat {learner}: {:?} in life {}, granted {}, applied clock {}, pushed {}, process: {}",
-                standing.state,
-                standing.epoch,
-                seat.granted_epoch(),
-                self.run.clocks().applied(0, learner),
-                account.map_or(0, |account| account.pushed.load(Relaxed)),
-                describe_process(self.learners[learner].as_ref()),
-            ));
-        }
-        lines.join("\n")
-    }
-}
-
-fn describe_process(process: Option<&Process>) -> String {
-    match process {
-        None => "gone".into(),
-        Some(process) if process.stopped => format!("stopped by {:?}", process.struck),
-        Some(process) => process
-            .struck
-            .map_or_else(|| "running".into(), |harm| format!("running, struck by {harm:?}")),
     }
 }
