@@ -198,7 +198,7 @@ pub(crate) fn run(soak: &Soak, seed: u64) -> Result<Report, Failure> {
     let outcome = watchdog.watch(deadline, &interrupted, progress);
     bar.finish_and_clear();
     let tally = outcome?;
-    let evidence = Evidence::collect(&soak.setup, &run, &area);
+    let evidence = Evidence::collect(&soak.setup, &run, &area, tally.seals.clone());
     let audit = audit::examine(&evidence);
     let elapsed = started.elapsed();
     Ok(Report { seed, elapsed, evidence, tally, audit, replay: soak.replay(seed) })

@@ -98,6 +98,15 @@ impl Setup {
         self.learners as u64 * (self.capacity as u64 + IN_HAND)
     }
 
+    /// Versions that the others can make, at most, while a learner that counts stands still.
+    pub(crate) fn held_up(&self) -> u64 {
+        let slack = match self.sync {
+            Sync::Async | Sync::Bsp => 0,
+            Sync::Ssp(slack) => slack.min(self.gradients),
+        };
+        self.under_way() + self.learners as u64 * (slack + 1)
+    }
+
     /// Lives that a seat can see: each begins at the start or after a blow.
     pub(crate) fn lives_limit(&self) -> usize {
         self.blows() as usize + 1

@@ -37,6 +37,16 @@ pub(crate) struct SeatEvidence {
     pub(crate) lives: Vec<Account>,
 }
 
+/// A ring that the server had sealed and emptied while its learner still hung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seal {
+    pub(crate) learner: usize,
+    /// The life that was given up.
+    pub(crate) epoch: u32,
+    /// Tickets taken by then.
+    pub(crate) tickets: u64,
+}
+
 /// Everything that is left when all processes are gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Evidence {
@@ -46,13 +56,19 @@ pub(crate) struct Evidence {
     /// Entry *i* made version *i* + 1.
     pub(crate) log: Vec<Option<Entry>>,
     pub(crate) seats: Vec<SeatEvidence>,
+    pub(crate) seals: Vec<Seal>,
     pub(crate) evictions: u64,
     pub(crate) idle: bool,
 }
 
 impl Evidence {
     /// Takes everything down. The rings are emptied by counting what is in them.
-    pub(crate) fn collect(setup: &Setup, run: &SoakRun<'_>, area: &Area<'_>) -> Self {
+    pub(crate) fn collect(
+        setup: &Setup,
+        run: &SoakRun<'_>,
+        area: &Area<'_>,
+        seals: Vec<Seal>,
+    ) -> Self {
         let version = run.stamp().version();
         let seats = (0..setup.learners).map(|learner| seat(setup, run, area, learner)).collect();
         Self {
@@ -61,6 +77,7 @@ impl Evidence {
             weights: load(area.weights),
             log: (1..=version.min(area.log_limit())).map(|at| area.read_entry(at)).collect(),
             seats,
+            seals,
             evictions: area.evictions.load(Relaxed),
             idle: run.journal().found().0 == Phase::Idle,
         }

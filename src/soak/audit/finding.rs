@@ -16,6 +16,7 @@ pub(crate) enum Finding {
     LastClock { learner: usize, found: u64, expected: u64 },
     Lost { learner: usize, epoch: u32, acknowledged: u64, found: u64 },
     Forged { learner: usize, epoch: u32, pushed: u64, found: u64 },
+    LateCommit { learner: usize, epoch: u32, sealed: u64, found: u64 },
     LeftBehind { learner: usize, left: u64 },
     Torn { version: u64, learner: u32, ticket: u64 },
     FromTheFuture { version: u64, learner: u32, base_version: u64 },
@@ -67,6 +68,10 @@ impl fmt::Display for Finding {
             Self::Forged { learner, epoch, pushed, found } => write!(
                 f,
                 "life {epoch} of learner {learner} pushed {pushed} gradients, {found} arrived"
+            ),
+            Self::LateCommit { learner, epoch, sealed, found } => write!(
+                f,
+                "life {epoch} of learner {learner} was sealed at ticket {sealed} and came to {found}"
             ),
             Self::LeftBehind { learner, left } => {
                 write!(f, "learner {learner}: {left} committed gradients were not drained")

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | tickets of each learner follow each other without gap or repetition | P2 |
 //! | what a life knows to be committed is applied or still in the ring, and nothing it did not push | P8 |
+//! | a life whose ring was sealed committed nothing after that | P8 |
 //! | payloads arrived as they were computed | P3 |
 //! | weights equal the sums done again, bit for bit | P2, P9 |
 //! | no pull held less than it claimed | P5 |
@@ -27,7 +28,7 @@ use protocol::server::Synchrony;
 use super::arithmetic::{WORDS, checksum, fold, gradient};
 use super::memory::Entry;
 use evidence::Account;
-pub(crate) use evidence::Evidence;
+pub(crate) use evidence::{Evidence, Seal};
 pub(crate) use finding::Finding;
 
 /// The outcome.
@@ -51,6 +52,7 @@ pub(crate) fn examine(evidence: &Evidence) -> Audit {
     let entries = whole_log(evidence, &mut audit);
     follow_tickets(evidence, &entries, &mut audit);
     hold_accounts(evidence, &entries, &mut audit);
+    check_seals(evidence, &entries, &mut audit);
     follow_clocks(evidence, &entries, &mut audit);
     do_the_sums_again(evidence, &entries, &mut audit);
     check_slack(evidence, &entries, &mut audit);
@@ -126,6 +128,17 @@ fn hold_accounts(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audi
             if lies > 0 {
                 audit.findings.push(Finding::Lies { learner, epoch, lies });
             }
+        }
+    }
+}
+
+/// A life whose ring was sealed has committed nothing since.
+fn check_seals(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit) {
+    for &Seal { learner, epoch, tickets: sealed } in &evidence.seals {
+        let of_life = |entry: &Entry| entry.learner as usize == learner && entry.epoch <= epoch;
+        let found = entries.iter().filter(|(_, entry)| of_life(entry)).count() as u64;
+        if found != sealed {
+            audit.findings.push(Finding::LateCommit { learner, epoch, sealed, found });
         }
     }
 }

@@ -53,7 +53,8 @@ fn honest(sync: Sync, consistent: bool) -> Evidence {
     };
     let seats =
         vec![seat(0, 1, vec![life(1, 5, 4)]), seat(1, 2, vec![life(1, 3, 2), life(3, 3, 3)])];
-    Evidence { setup, version: 8, weights, log, seats, evictions: 0, idle: true }
+    let seals = vec![Seal { learner: 1, epoch: 1, tickets: 2 }];
+    Evidence { setup, version: 8, weights, log, seats, seals, evictions: 0, idle: true }
 }
 
 fn entry(evidence: &mut Evidence, version: usize) -> &mut Entry {
@@ -109,6 +110,12 @@ fn a_commit_that_a_life_knows_of_and_nobody_else_is_found() {
     assert_eq!(found(Sync::Async, |e| e.seats[0].lives[0].lies = 1), [lies]);
     let stranger = Finding::Stranger { version: 8, learner: 1, epoch: 3 };
     assert!(found(Sync::Async, |e| entry(e, 8).epoch = 3).contains(&stranger));
+}
+
+#[test]
+fn a_commit_after_the_seal_is_found() {
+    let late = Finding::LateCommit { learner: 1, epoch: 1, sealed: 1, found: 2 };
+    assert_eq!(found(Sync::Async, |e| e.seals[0].tickets = 1), [late]);
 }
 
 #[test]

@@ -27,6 +27,7 @@ use protocol::ring::Consumer;
 use protocol::site::Site;
 use rustix::process::{Pid, Signal};
 
+use super::audit::Seal;
 use super::children::{News, Process, Spawner};
 use super::memory::{Area, SoakRun};
 use super::plan::{Blow, Harm, Victim};
@@ -51,6 +52,8 @@ pub(crate) struct Tally {
     pub(crate) hangs: u64,
     /// Learners that woke up on a seat that was no longer theirs, and left.
     pub(crate) evicted: u64,
+    /// Rings that were sealed before their learner woke up.
+    pub(crate) seals: Vec<Seal>,
 }
 
 impl Tally {
@@ -77,8 +80,8 @@ enum Chore {
     Resume(Victim, Pid),
     /// Give it up while it hangs.
     GiveUp(usize, Pid),
-    /// Let it find out that it was given up, once its ring is sealed.
-    Wake(usize, Pid),
+    /// Let it find out that it was given up, once the others have come to this version.
+    Wake(usize, Pid, u64),
 }
 
 /// The parent's state.
@@ -262,7 +265,7 @@ impl<'m> Watchdog<'m> {
                     }
                 }
                 Chore::GiveUp(learner, pid) => self.give_up(learner, pid),
-                Chore::Wake(learner, pid) => self.wake(learner, pid),
+                Chore::Wake(learner, pid, version) => self.wake(learner, pid, version),
             }
         }
         Ok(())
@@ -307,26 +310,45 @@ impl<'m> Watchdog<'m> {
         let victim = Victim::Learner(learner);
         if let Some(process) = self.alive(victim, pid) {
             let due = Instant::now() + process.absence;
-            let marked = self.mark_dead(learner);
-            let chore = if marked { Chore::Wake(learner, pid) } else { Chore::Resume(victim, pid) };
+            let chore = if self.mark_dead(learner) {
+                Chore::Wake(learner, pid, self.version() + self.setup.held_up())
+            } else {
+                Chore::Resume(victim, pid)
+            };
             self.chores.push((due, chore));
         }
     }
 
     /// Wakes a learner that was given up. One that stopped with a gradient half copied has to wait
-    /// until the server has sealed its ring: its commit must then fail.
-    fn wake(&mut self, learner: usize, pid: Pid) {
+    /// until the server has sealed its ring, so that its commit must fail, and until the others
+    /// have come further than they could if it still counted (P7).
+    fn wake(&mut self, learner: usize, pid: Pid, version: u64) {
         let limit = self.run.shape().payload_limit;
         let mut ring = Consumer::attach(self.run.ring(learner), learner as u32, 1, limit);
-        let (sealed, ending) = (ring.is_finished(), self.is_ending());
+        let sealed = ring.is_finished();
+        let epoch = self.run.seats()[learner].standing().epoch;
+        let reachable = version.min(self.area.gate.load(Relaxed));
+        let held_up = self.others_work(learner) && self.version() < reachable;
+        let too_early = (held_up || !sealed) && !self.is_ending();
         let Some(process) = self.alive(Victim::Learner(learner), pid) else { return };
         let amid_push = process.struck == Some(Harm::Hang { amid_push: true });
-        if amid_push && !sealed && !ending {
-            self.chores.push((Instant::now(), Chore::Wake(learner, pid)));
-        } else {
-            process.given_up = true;
-            process.resume();
+        if amid_push && too_early {
+            self.chores.push((Instant::now(), Chore::Wake(learner, pid, version)));
+            return;
         }
+        process.given_up = true;
+        process.resume();
+        if sealed {
+            self.tally.seals.push(Seal { learner, epoch, tickets: ring.next_ticket() });
+        }
+    }
+
+    /// Whether somebody else can make progress.
+    fn others_work(&self, learner: usize) -> bool {
+        let others = self.learners.iter().enumerate().filter(|(other, _)| *other != learner);
+        let is_well = |process: &Process| process.struck.is_none();
+        self.server.as_ref().is_some_and(is_well)
+            && others.filter_map(|(_, process)| process.as_ref()).any(is_well)
     }
 
     // Blows.
