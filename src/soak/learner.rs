@@ -5,9 +5,9 @@
 //! so that kills hit it with half a gradient in a slot and half the weights in its hands.
 //!
 //! It keeps its own account, independent of the protocol's counters: how many gradients it began to
-//! push, how many it *knows* to be committed (the push thread asked for the next one), whether a
-//! commit failed, and whether a pull ever held less than the version it claimed (P5). The audit
-//! holds the server's log against it (P8).
+//! push, how many it *knows* to be committed (the push thread asked for the next one, or train
+//! could hand over the one after), whether a commit failed, and whether a pull ever held less than
+//! the version it claimed (P5). The audit holds the server's log against it (P8).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -157,6 +157,9 @@ impl Compute<Vector, Vector> for Model<'_, '_> {
         weights: &Vector,
         computed: &mut Vector,
     ) -> bool {
+        // The last gradient could be handed over because the one before had been committed.
+        let first_clock = self.account.first_clock.load(Relaxed);
+        self.account.acknowledged.fetch_max(clock.saturating_sub(first_clock + 1), Relaxed);
         let exact = self.setup.pulls_are_exact();
         let honest = |held| if exact { held == version } else { held >= version };
         if let Some(weight) = weights.iter().find(|weight| !honest(count(**weight))) {
@@ -190,7 +193,7 @@ struct PushWords<'m> {
 impl PushCopy<Vector, Vector> for PushWords<'_> {
     fn push(&mut self, gradient: &mut Vector, _: usize, payload: &mut Vector) -> Contents {
         // To be asked for the next one is to know that the last one was committed.
-        self.account.acknowledged.store(self.pushed, Relaxed);
+        self.account.acknowledged.fetch_max(self.pushed, Relaxed);
         self.pushed += 1;
         self.account.pushed.store(self.pushed, Relaxed);
         for (index, (slot, word)) in payload.iter_mut().zip(gradient.iter()).enumerate() {

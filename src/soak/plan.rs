@@ -2,7 +2,8 @@
 //!
 //! A blow falls when the run has come to its version and a random moment later. Blows are spread
 //! over the whole run; one in four follows the one before it at its heels and hits the same
-//! victim, to catch it joining or recovering. The same seed draws the same blows; what they hit is
+//! victim, to catch it joining or recovering, or another, so that both are missed at once and a
+//! learner may be back before the server is. The same seed draws the same blows; what they hit is
 //! up to the machine.
 
 use std::time::Duration;
@@ -62,7 +63,8 @@ pub(crate) fn draw(setup: &Setup, seed: u64) -> Vec<Blow> {
         hangs_left -= u64::from(hang);
         let last = blows.last().copied().filter(|_| dice.below(4) == 0);
         let own = interval * (index + 1) - dice.below(interval / 2 + 1);
-        let mut victim = last.map_or_else(|| dice.victim(setup.learners), |last| last.victim);
+        let again = last.filter(|_| dice.below(2) == 0).map(|last| last.victim);
+        let mut victim = again.unwrap_or_else(|| dice.victim(setup.learners));
         if hang && !setup.sync.keeps_seats() {
             // Only a learner can be given up alive.
             victim = Victim::Learner(dice.below(setup.learners as u64) as usize);
