@@ -19,8 +19,11 @@
 //! not sleep. Two ringers that both saw the bit add 2: the second leaves the bit set, which costs
 //! one superfluous wake and loses none.
 //!
-//! A ringer may be killed between publishing and waking. [`Patience::slice`] bounds each sleep, so
-//! that the sleeper looks for itself; the watchdog also rings for the dead.
+//! A ringer may be killed between publishing and waking, and even between clearing the
+//! announcement and waking: then later ringers see no announcement while somebody sleeps. So who
+//! makes up for the dead (the watchdog, a restarted server, a stop) rings
+//! [regardless](Doorbell::ring_all_regardless) of announcements; and [`Patience::slice`] bounds
+//! each sleep, so that a sleeper also looks for itself.
 //!
 //! Carries P1 and P10. Orderings: all words of the bell are relaxed; what the poll reads carries
 //! its own acquire.
@@ -67,6 +70,23 @@ impl<P: Platform> Doorbell<P> {
         }
         P::fence(Site::BellRingFence, SeqCst);
         bells.for_each(Self::wake_if_announced);
+    }
+
+    /// Rings several bells whether or not anybody has announced itself: for whoever makes up for
+    /// a ringer that may have died after clearing an announcement and before waking.
+    pub fn ring_all_regardless<'b>(site: Site, bells: impl Iterator<Item = &'b Self>)
+    where
+        P: 'b,
+    {
+        if P::holds(site, false) {
+            return;
+        }
+        P::fence(Site::BellRingFence, SeqCst);
+        for bell in bells {
+            // Twice the unit: counts the ring and leaves the parked bit as it is.
+            bell.word.fetch_add(Site::BellBump, 2, Relaxed);
+            bell.word.wake(Site::BellWake);
+        }
     }
 
     #[inline]

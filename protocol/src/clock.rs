@@ -205,7 +205,8 @@ impl<'a, P: Platform> Timekeeper<'a, P> {
 
     fn set_participants(&mut self, participants: u64) {
         self.participants = participants;
-        self.view.participants.store(Site::ClockParticipants, participants, Relaxed);
+        // After the clocks of a newcomer: a server that restarts takes who counts to have them.
+        self.view.participants.store(Site::ClockParticipants, participants, Release);
     }
 
     fn index(&self, table: usize, learner: usize) -> usize {

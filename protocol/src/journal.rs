@@ -26,7 +26,7 @@
 //! Lanes let several threads write disjoint ranges of blocks, each with its own mark and records.
 //! The arithmetic plugs in as a [`Kernel`]; this code neither knows nor cares what a block is.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use crossbeam_utils::CachePadded;
 
@@ -49,8 +49,8 @@ pub struct Intent {
     pub version: u64,
     /// Among how many gradients the step is shared (BSP averaging); 1 otherwise.
     pub share: u32,
-    /// Keeps the size a multiple of eight without hidden padding.
-    pub reserved: u32,
+    /// 1 if the update keeps undo records; 0 if it cannot be taken up again in the middle.
+    pub journalled: u32,
 }
 
 /// How far an update has come.
@@ -184,8 +184,10 @@ impl<'a, P: Platform> Journal<'a, P> {
     }
 
     /// What a restarted server finds: how far the last update came, and what it was.
+    ///
+    /// Whoever started it has waited for the death of the last one, so all its stores are there.
     pub fn found(&self) -> (Phase, Intent) {
-        let phase = match self.words.phase.load(Site::JournalFound, Acquire) {
+        let phase = match self.words.phase.load(Site::JournalFound, Relaxed) {
             1 => Phase::Applying,
             2 => Phase::Applied,
             _ => Phase::Idle,
@@ -248,9 +250,11 @@ impl<'a, P: Platform> Journal<'a, P> {
         self.words.remaining.store(Site::JournalRoundBegin, members, Release);
     }
 
-    /// Writes down who remains. Part of what follows an update, so that it is repeated with it.
+    /// Writes down who remains. Part of what follows an update, so that it is repeated with it;
+    /// of what follows an eviction it is the last, so that a member whose ring is empty no longer
+    /// remains, whatever is written here.
     pub fn set_remaining(&self, remaining: u64) {
-        self.words.remaining.store(Site::JournalRoundStep, remaining, Relaxed);
+        self.words.remaining.store(Site::JournalRoundStep, remaining, Release);
     }
 }
 

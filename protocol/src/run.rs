@@ -201,10 +201,11 @@ impl<'a, P: Platform, T: Send> Run<'a, P, T> {
         self.control.stop.load(Site::StopLook, Relaxed) != 0
     }
 
-    /// Rings every bell of the run: for the watchdog, after it has marked somebody dead.
+    /// Rings every bell of the run, announced or not: for the watchdog, after it has marked
+    /// somebody dead, and for a stop.
     pub fn ring_everybody(&self, site: Site) {
         let learners = self.seats.iter().map(Seat::bell);
-        Doorbell::ring_all(site, learners.chain([self.server_bell()]));
+        Doorbell::ring_all_regardless(site, learners.chain([self.server_bell()]));
     }
 
     /// Rings every learner's bell.

@@ -45,10 +45,15 @@ pub enum Synchrony {
 pub struct Policy {
     /// When a gradient may be applied.
     pub synchrony: Synchrony,
-    /// Whether updates go through the journal.
+    /// Whether updates keep undo records. Without them, a server killed in the middle of an
+    /// update cannot be replaced ([`AttachError::HalfWritten`]); everything else is as with them.
     pub journalled: bool,
     /// The version at which to stop, exactly; `None` runs until asked to.
     pub budget: Option<u64>,
+    /// Seats that must have been granted once before the first gradient is applied, so that all
+    /// of them begin at clock 1; later ones begin where the slowest is. Who was granted and died
+    /// since counts, so that a death before the start holds nobody up.
+    pub quorum: usize,
 }
 
 /// A gradient about to be applied.
@@ -142,7 +147,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     /// server of this run is alive.
     pub fn attach(run: Run<'a, P, T>, policy: Policy, apply: A) -> Result<Self, AttachError> {
         let shape = run.shape();
-        let consumers: Vec<_> = (0..shape.learners)
+        let mut consumers: Vec<_> = (0..shape.learners)
             .map(|learner| {
                 let ring = run.ring(learner);
                 Consumer::attach(ring, learner as u32, shape.tables as u32, shape.payload_limit)
@@ -153,7 +158,12 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         let publisher = Publisher::attach(run.stamp());
         let journal = run.journal();
         let (remaining, share) = journal.round();
-        let work = Self::found_work(&run, &policy, &publisher)?;
+        // Who remains has a gradient in its ring, unless the last server died while it evicted
+        // that learner: after the ring was emptied, before the round was told.
+        let remaining = ones(remaining & mask(shape.learners))
+            .filter(|&learner| !consumers[learner].is_empty())
+            .fold(0, |members, learner| members | 1 << learner);
+        let work = Self::found_work(&run, &publisher)?;
         if let Work::Apply(Intent { header, .. }) = work
             && consumers[header.learner as usize].next_ticket() != header.ticket
         {
@@ -169,25 +179,26 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             answered,
             publisher,
             journal,
-            remaining: remaining & mask(shape.learners),
+            remaining,
             share: share.max(1),
             cursor: 0,
             work,
         };
         P::report(Event::Recover { version: server.publisher.version() });
+        server.journal.set_remaining(remaining);
         for consumer in &server.consumers {
             consumer.accept();
         }
-        server.time.publish();
-        run.ring_learners(Site::AttachBell);
+        // The clock of an update under way may be there before its weights are; the tick that
+        // follows the update publishes it. Whatever came before the update is published.
+        if !matches!(server.work, Work::Apply(_)) {
+            server.time.publish();
+        }
+        run.ring_everybody(Site::AttachBell);
         Ok(server)
     }
 
-    fn found_work(
-        run: &Run<'a, P, T>,
-        policy: &Policy,
-        publisher: &Publisher<'a, P>,
-    ) -> Result<Work, AttachError> {
+    fn found_work(run: &Run<'a, P, T>, publisher: &Publisher<'a, P>) -> Result<Work, AttachError> {
         let shape = run.shape();
         let (phase, intent) = run.journal().found();
         if phase == Phase::Idle {
@@ -205,8 +216,11 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             && end <= shape.tables as u64
             && intent.share >= 1
             && (intent.version == newest || intent.version == newest + 1);
-        if !sound || !policy.journalled {
+        if !sound {
             return Err(AttachError::BadJournal);
+        }
+        if phase == Phase::Applying && intent.journalled == 0 {
+            return Err(AttachError::HalfWritten { version: intent.version });
         }
         Ok(if phase == Phase::Applied { Work::Publish(intent) } else { Work::Apply(intent) })
     }
@@ -231,15 +245,16 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             return self.finish();
         }
         let mut worked = false;
+        let open = self.has_quorum();
         for _ in 0..self.consumers.len() {
             let learner = self.cursor;
             self.cursor = (self.cursor + 1) % self.consumers.len();
             worked |= self.attend(learner);
-            if self.policy.synchrony == Synchrony::Immediate && self.begin(learner, 1) {
+            if open && self.policy.synchrony == Synchrony::Immediate && self.begin(learner, 1) {
                 return Step::Worked;
             }
         }
-        if self.policy.synchrony == Synchrony::Averaged && self.begin_in_round() {
+        if open && self.policy.synchrony == Synchrony::Averaged && self.begin_in_round() {
             return Step::Worked;
         }
         if worked {
@@ -250,6 +265,17 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             return Step::Done;
         }
         Step::Blocked
+    }
+
+    /// Whether gradients may be applied: the first waits for the quorum, or for the end.
+    fn has_quorum(&self) -> bool {
+        self.publisher.version() > 0
+            || P::holds(Site::Quorum, self.seats_granted() >= self.policy.quorum)
+            || self.run.is_stopping()
+    }
+
+    fn seats_granted(&self) -> usize {
+        self.granted.iter().filter(|epoch| **epoch > 0).count()
     }
 
     /// Looks after one seat; returns whether something changed that may let others go on.
@@ -285,7 +311,10 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     }
 
     fn grant(&mut self, learner: usize, epoch: u32) -> bool {
-        if self.run.is_stopping() {
+        // Who joined in the middle of a round would begin one clock behind its members: the next
+        // round would wait for them, and they for it.
+        let between_rounds = P::holds(Site::SeatBetweenRounds, self.remaining == 0);
+        if self.run.is_stopping() || !between_rounds {
             return false;
         }
         let handed_over = self.consumers[learner].is_handed_over_to(epoch);
@@ -325,9 +354,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             Ok(Some(intent)) => {
                 let Header { learner, ticket, .. } = intent.header;
                 P::report(Event::Begin { learner, ticket, share });
-                if self.policy.journalled {
-                    self.journal.begin(intent);
-                }
+                self.journal.begin(intent);
                 self.work = Work::Apply(intent);
                 true
             }
@@ -361,7 +388,8 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         if !admitted {
             return Err(Fault::Payload);
         }
-        Ok(Some(Intent { header, version: newest + 1, share, reserved: 0 }))
+        let journalled = u32::from(self.policy.journalled);
+        Ok(Some(Intent { header, version: newest + 1, share, journalled }))
     }
 
     /// Begins the next gradient of a BSP round, or a round when everybody is ready.
@@ -400,7 +428,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     fn apply_now(&mut self, intent: Intent) {
         let learner = intent.header.learner as usize;
         self.publisher.begin();
-        let journal = self.policy.journalled.then_some(self.journal);
+        let journal = (intent.journalled != 0).then_some(self.journal);
         let apply = &mut self.apply;
         if let Some(entry) = self.consumers[learner].recover(&intent.header) {
             let (parcel, slot) = (entry.parcel(), entry.index());
@@ -415,9 +443,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             ticket: intent.header.ticket,
             version: intent.version,
         });
-        if self.policy.journalled {
-            self.journal.applied();
-        }
+        self.journal.applied();
     }
 
     fn tick(&mut self, intent: Intent) {
@@ -437,9 +463,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         if let Some(entry) = consumer.recover(&intent.header) {
             entry.release();
         }
-        if self.policy.journalled {
-            self.journal.idle();
-        }
+        self.journal.idle();
     }
 
     fn finish(&mut self) -> Step {

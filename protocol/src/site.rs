@@ -74,6 +74,9 @@ sites! {
         HandoffGiverClose,
         /// The taker sees the close, before it looks for the last buffer.
         HandoffGiverClosed,
+        /// The stamp becomes odd: after the intent, for a server that restarts; and carrying the
+        /// version before on, for a reader that meets it.
+        StampBegin,
         /// A version is published.
         StampFinish,
         /// A racy reader reads the version, before the copy.
@@ -88,6 +91,8 @@ sites! {
         SnapshotAnswer,
         /// The reader sees the answer, before it reads the snapshot.
         SnapshotLook,
+        /// The mask of participants, for restarts, after the clocks of who is new in it.
+        ClockParticipants,
         /// A minimum is published, after the weights.
         ClockPublish,
         /// A learner reads a minimum, before the weights.
@@ -98,8 +103,6 @@ sites! {
         SeatLook,
         /// The intent is complete.
         JournalBegin,
-        /// A restarted server reads the phase, before the intent.
-        JournalFound,
         /// The undo record is complete.
         JournalMark,
         /// All blocks are written.
@@ -108,6 +111,8 @@ sites! {
         JournalIdle,
         /// The share of a round is written before its members.
         JournalRoundBegin,
+        /// A member of a round is done, or evicted and its ring empty.
+        JournalRoundStep,
     }
     Fence {
         /// The waiter's half of the pair: announcement before re-check.
@@ -190,10 +195,14 @@ sites! {
         ClockBound,
         /// The gradient's clock is the one that is due.
         ClockInOrder,
+        /// No round is under way (forced: grants a seat in the middle of one).
+        SeatBetweenRounds,
         /// Nothing of an earlier life is left in the ring, and none can come.
         SeatHandedOver,
         /// Everything that a leaving or dead life committed has been applied.
         SeatDrained,
+        /// Enough learners have joined to begin (forced: begins without them).
+        Quorum,
         /// Every participant of a round is ready (forced: begins without them).
         RoundComplete,
     }
@@ -242,8 +251,6 @@ sites! {
         HandoffEmpty,
         /// A new server reads the stamp.
         StampAttach,
-        /// The stamp becomes odd; the fence behind it orders it.
-        StampBegin,
         /// A consistent reader reads the stamp again; the fence before it orders it.
         StampReadAgain,
         /// A dashboard reads the version.
@@ -260,14 +267,14 @@ sites! {
         ClockTick,
         /// Reads an applied clock; the seat's standing orders it.
         ClockApplied,
-        /// The mask of participants, for restarts.
-        ClockParticipants,
         /// A new server reads the clocks.
         ClockAttach,
         /// The life that is granted, for restarts.
         SeatGranted,
         /// A new server reads the life that was granted.
         SeatGrantedLook,
+        /// A restarted server reads the phase.
+        JournalFound,
         /// A lane starts from its first block.
         JournalReset,
         /// Where a lane stands.
@@ -280,8 +287,6 @@ sites! {
         JournalRoundFound,
         /// The size of a round.
         JournalShare,
-        /// A member of a round is done.
-        JournalRoundStep,
         /// Somebody asks everybody to stop.
         StopRequest,
         /// Somebody looks whether to stop.

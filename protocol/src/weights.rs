@@ -7,7 +7,8 @@
 //!
 //! **Hogwild** ([`Reader::read_racy`]): read the stamp, *then* copy (rule 4). The copy holds
 //! everything up to the claimed version, and perhaps parts of later updates: the version never
-//! lies. Pairs: release in [`Publisher::finish`] with acquire in `read_racy`.
+//! lies. Pairs: the release of either stamp, in [`Publisher::begin`] and [`Publisher::finish`],
+//! with the acquire in `read_racy`.
 //!
 //! **Consistent**: a pull sees exactly one version. [`Reader::read_still`] copies between two equal,
 //! even stamps (a seqlock: the fence in [`Publisher::begin`] keeps the weights behind the odd
@@ -108,7 +109,10 @@ impl<'a, P: Platform> Publisher<'a, P> {
     #[inline]
     pub fn begin(&mut self) {
         self.writing = true;
-        self.stamp.word.store(Site::StampBegin, self.version * 2 + 1, Relaxed);
+        // Release: a reader that meets the odd stamp claims the version before and must have it;
+        // and to a server that restarts, an odd stamp beside an idle journal means that the weights
+        // are half written with no way back, so the intent comes first.
+        self.stamp.word.store(Site::StampBegin, self.version * 2 + 1, Release);
         // Keeps the stores of the update behind the odd stamp.
         P::fence(Site::StampBeginFence, Release);
     }

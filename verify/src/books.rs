@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use protocol::error::Fault;
 use protocol::journal::{Journal, Kernel};
 use protocol::platform::{Platform, Word};
+use protocol::ring::Header;
 use protocol::server::{Apply, Gradient};
 use protocol::site::Site;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,13 +39,19 @@ pub struct Weights<M: Platform> {
     blocks: Leaked<[M::U32]>,
     records: Leaked<[M::U32]>,
     snapshots: Leaked<[M::U32]>,
+    tally: Leaked<[M::U32]>,
 }
 
 impl<M: Platform> Weights<M> {
     /// All zero, with a snapshot for each of `learners`.
     pub fn new(learners: usize) -> Self {
         let zeros = |count: usize| Leaked::new((0..count).map(|_| M::U32::new(0)).collect());
-        Self { blocks: zeros(BLOCKS), records: zeros(2), snapshots: zeros(learners * BLOCKS) }
+        Self {
+            blocks: zeros(BLOCKS),
+            records: zeros(2),
+            snapshots: zeros(learners * BLOCKS),
+            tally: zeros(learners),
+        }
     }
 
     /// What the threads of the model use.
@@ -53,6 +60,7 @@ impl<M: Platform> Weights<M> {
             blocks: self.blocks.get(),
             records: self.records.get(),
             snapshots: self.snapshots.get(),
+            tally: self.tally.get(),
         }
     }
 }
@@ -62,6 +70,7 @@ pub struct WeightsView<M: Platform> {
     blocks: &'static [M::U32],
     records: &'static [M::U32],
     snapshots: &'static [M::U32],
+    tally: &'static [M::U32],
 }
 
 impl<M: Platform> Clone for WeightsView<M> {
@@ -76,6 +85,11 @@ impl<M: Platform> WeightsView<M> {
     /// A copy, block by block, as a pull makes it.
     pub fn copy(&self) -> [u32; BLOCKS] {
         std::array::from_fn(|block| self.blocks[block].load(Site::Caller, Relaxed))
+    }
+
+    /// The last clock of each learner that is in the weights.
+    pub fn tally(&self) -> Vec<u64> {
+        self.tally.iter().map(|clock| clock.load(Site::Caller, Relaxed).into()).collect()
     }
 
     /// A copy of the snapshot of `learner`.
@@ -182,6 +196,8 @@ impl<M: Platform> Apply<M, u64> for Books<M> {
             }
             None => (0..BLOCKS as u64).for_each(|block| kernel.write(block)),
         }
+        let Header { learner, clock, .. } = *gradient.header;
+        self.weights.tally[learner as usize].store(Site::Caller, clock as u32, Relaxed);
     }
 
     fn snapshot(&mut self, learner: usize) {

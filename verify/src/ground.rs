@@ -28,6 +28,15 @@ impl<T: ?Sized> Leaked<T> {
     }
 }
 
+impl<T> Leaked<T> {
+    /// The value for one thread to own, while nobody else looks at it.
+    pub fn get_mut(&mut self) -> &'static mut T {
+        // SAFETY: as in `get`; exclusive because of `&mut self` and because a model calls this
+        // once, before it shares anything.
+        unsafe { self.0.as_mut() }
+    }
+}
+
 impl<T: ?Sized> Drop for Leaked<T> {
     fn drop(&mut self) {
         // SAFETY: made by `Box::leak` in `new`, dropped once.

@@ -6,14 +6,17 @@
 
 pub mod books;
 pub mod case;
+pub mod crash;
 pub mod ground;
 #[cfg(feature = "loom")]
 pub mod loom_platform;
 pub mod model;
 pub mod models;
+pub mod mortal;
 pub mod mutant;
+pub mod property_table;
 #[cfg(feature = "shuttle")]
 pub mod shuttle_platform;
 
-pub use case::{Bound, Case, Order, Recorder};
+pub use case::{Bound, Case, Order, Recorder, Sampling};
 pub use model::{Join, Model};

@@ -6,6 +6,8 @@
 //! There are no timeouts and no spurious wake-ups, so a lost wake-up is a deadlock, which loom
 //! reports.
 
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -15,7 +17,7 @@ use loom::{cell, thread};
 use protocol::platform::{Park, Platform, Tracked, Word};
 use protocol::site::Site;
 
-use crate::case::{Bound, Case, Order, Recorder};
+use crate::case::{Case, Order, Recorder};
 use crate::model::{Join, Model};
 
 /// The loom platform.
@@ -47,7 +49,9 @@ impl Model for Loom {
     }
 
     fn thread_key() -> u64 {
-        unreachable!("only models that crash at random need to tell threads apart")
+        let mut hasher = DefaultHasher::new();
+        thread::current().id().hash(&mut hasher);
+        hasher.finish()
     }
 
     fn choose(_: u64) -> u64 {
@@ -165,31 +169,37 @@ pub struct Exploration {
     /// Executions.
     pub executions: u64,
     /// Outcomes seen, sorted.
-    pub outcomes: Vec<String>,
+    pub outcomes: BTreeSet<String>,
     /// Wall-clock time.
     pub elapsed: Duration,
 }
 
-/// Explores `case` to the end of its bound. Panics, as loom does, when an execution fails.
+/// Explores every variant of `case` to the end of its bound. Panics, as loom does, when an
+/// execution fails.
 ///
 /// No limit on time or number is set: if this returns, the exploration is complete.
 pub fn explore(case: &Case, order: Order) -> Exploration {
-    let mut builder = loom::model::Builder::new();
-    builder.max_branches = 20_000;
-    builder.max_duration = None;
-    builder.max_permutations = None;
-    builder.preemption_bound = match case.loom {
-        None => panic!("{} is not a loom case", case.name),
-        Some(Bound::Exhaustive) => None,
-        Some(Bound::Preemptions(bound)) => Some(bound),
-    };
-    let recorder = Arc::new(Recorder::new(order));
+    let bound = case.loom.unwrap_or_else(|| panic!("{} is not a loom case", case.name));
+    explore_within(case, order, bound.preemptions(order))
+}
+
+/// Explores every variant of `case` with at most `preemptions`, whatever its own bound says.
+pub fn explore_within(case: &Case, order: Order, preemptions: Option<usize>) -> Exploration {
     let start = Instant::now();
-    let (run, inside) = (case.run, Arc::clone(&recorder));
-    builder.check(move || run(&inside));
-    Exploration {
-        executions: recorder.executions(),
-        outcomes: recorder.seen(),
-        elapsed: start.elapsed(),
+    let mut exploration =
+        Exploration { executions: 0, outcomes: BTreeSet::new(), elapsed: Duration::ZERO };
+    for variant in 0..case.variants {
+        let mut builder = loom::model::Builder::new();
+        builder.max_branches = 20_000;
+        builder.max_duration = None;
+        builder.max_permutations = None;
+        builder.preemption_bound = preemptions;
+        let recorder = Arc::new(Recorder::new(order, variant));
+        let (run, inside) = (case.run, Arc::clone(&recorder));
+        builder.check(move || run(&inside));
+        exploration.executions += recorder.executions();
+        exploration.outcomes.extend(recorder.seen());
     }
+    exploration.elapsed = start.elapsed();
+    exploration
 }

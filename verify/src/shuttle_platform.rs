@@ -4,15 +4,18 @@
 //! logic, not weak memory. A wait without timeout ends only when woken; a wait with one may end at
 //! once, so a case that wants lost wake-ups found waits without.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use protocol::platform::{Park, Platform, Tracked, Word};
 use protocol::site::Site;
 use shuttle::rand::Rng;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Condvar, Mutex};
-use shuttle::thread;
+use shuttle::{Config, FailurePersistence, Runner, thread};
 
+use crate::case::{Case, Order, Recorder};
 use crate::model::{Join, Model};
 
 /// The shuttle platform.
@@ -181,4 +184,36 @@ impl<T: Send> Tracked<T> for ShuttleCell<T> {
         let _inside = Inside::enter(&self.writers);
         access(self.value.get())
     }
+}
+
+/// How the schedules of a case are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Uniformly at random.
+    Random,
+    /// Probabilistic concurrency testing, with this many priority changes.
+    Pct(usize),
+}
+
+/// Samples `schedules` of `case`, from `seed`. Panics, as shuttle does, when one fails.
+pub fn sample(case: &Case, strategy: Strategy, seed: u64, schedules: usize) -> Arc<Recorder> {
+    let mut config = Config::new();
+    config.silence_warnings = true;
+    config.stack_size = 1 << 18;
+    config.failure_persistence = FailurePersistence::None;
+    let recorder = Arc::new(Recorder::new(Order::Forward, 0));
+    let (run, variants, inside) = (case.run, case.variants, Arc::clone(&recorder));
+    let body = move || {
+        inside.set_variant(Shuttle::choose(variants));
+        run(&inside);
+    };
+    match strategy {
+        Strategy::Random => {
+            Runner::new(RandomScheduler::new_from_seed(seed, schedules), config).run(body)
+        }
+        Strategy::Pct(depth) => {
+            Runner::new(PctScheduler::new_from_seed(seed, depth, schedules), config).run(body)
+        }
+    };
+    recorder
 }

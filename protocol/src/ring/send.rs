@@ -38,8 +38,8 @@ impl<'a, P: Platform, T: Send> Producer<'a, P, T> {
                 Err(now) => found = now,
             }
         };
-        let cached_head = ring.words.head.load(Site::RingJoinHead, Acquire);
         ring.server_bell.ring(Site::RingJoinBell);
+        let cached_head = ring.words.head.load(Site::RingJoinHead, Acquire);
         Self { ring, learner, tail, cached_head }
     }
 
