@@ -63,6 +63,7 @@ fn killing_learners_and_server_at_random_loses_and_repeats_nothing_with_bounded_
 #[test]
 fn killing_learners_and_server_at_random_loses_and_repeats_nothing_in_rounds() {
     assert_eq!(survive("--sync bsp")["version"], 6000);
+    assert_eq!(survive("--sync bsp --evict")["version"], 6000);
 }
 
 #[test]

@@ -25,7 +25,7 @@ use ps::platform::Processes;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::arithmetic::{Vector, WORDS, count, gradient};
-use super::memory::{Area, LifeWords, Memory, SoakRun, load};
+use super::memory::{Area, LifeWords, Memory, load};
 use super::{Exit, Failure, Setup, dawdle};
 
 /// How often a learner that waits at the gate looks again.
@@ -64,25 +64,9 @@ pub(crate) fn live(
         let cause = format!("life {} is one more than there were deaths", life.epoch());
         return Err(Failure::Protocol { who: who(), cause });
     };
-    if setup.sync.keeps_seats() {
-        wait_for_everybody(&run, &life, waiter);
-    }
     account.first_clock.store(life.first_clock(), Relaxed);
     let left = work(setup, area, account, life, producer, waiter);
     Ok(if left { Exit::Done } else { Exit::Evicted })
-}
-
-/// A BSP round is among those who have joined: the first one must find everybody, or the result
-/// would depend on who came first.
-fn wait_for_everybody(
-    run: &SoakRun<'_>,
-    life: &Life<'_, Processes, Vector>,
-    waiter: Waiter<'_, Processes>,
-) {
-    waiter.wait(|| {
-        let seated = run.seats().iter().all(|seat| seat.granted_epoch() > 0);
-        (seated || life.is_over()).then_some(())
-    });
 }
 
 /// Runs the three machines to their end, closes the account and leaves. False if there was no seat

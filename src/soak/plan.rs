@@ -65,7 +65,7 @@ pub(crate) fn draw(setup: &Setup, seed: u64) -> Vec<Blow> {
         let own = interval * (index + 1) - dice.below(interval / 2 + 1);
         let again = last.filter(|_| dice.below(2) == 0).map(|last| last.victim);
         let mut victim = again.unwrap_or_else(|| dice.victim(setup.learners));
-        if hang && !setup.sync.keeps_seats() {
+        if hang && !setup.keeps_seats() {
             // Only a learner can be given up alive.
             victim = Victim::Learner(dice.below(setup.learners as u64) as usize);
         }
@@ -124,6 +124,7 @@ mod tests {
         capacity: 4,
         sync: Sync::Async,
         consistent: false,
+        evict: false,
         drain: false,
     };
 

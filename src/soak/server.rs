@@ -30,6 +30,7 @@ pub(crate) fn serve(setup: &Setup, memory: &Memory) -> Result<Exit, Failure> {
         synchrony: setup.sync.synchrony(),
         journalled: true,
         budget: (!setup.drain).then_some(setup.gradients),
+        quorum: setup.quorum(),
     };
     let ledger = Ledger { run, area: memory.area() };
     let mut server = Server::attach(run, policy, ledger)

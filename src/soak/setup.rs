@@ -51,6 +51,11 @@ pub(crate) struct Setup {
     #[arg(long)]
     pub(crate) consistent: bool,
 
+    /// Give up the seats of the dead under bsp too: rounds go on without them, and the result
+    /// depends on who dies when
+    #[arg(long)]
+    pub(crate) evict: bool,
+
     /// Ask everybody to stop after about that many gradients and drain, instead of stopping at
     /// exactly that many
     #[arg(long)]
@@ -123,10 +128,22 @@ impl Setup {
         self.consistent || self.sync == Sync::Bsp
     }
 
+    /// Whether a killed learner keeps its seat until it is replaced, so that the result depends
+    /// on nothing but the gradients.
+    pub(crate) fn keeps_seats(&self) -> bool {
+        self.sync == Sync::Bsp && !self.evict
+    }
+
+    /// Learners that the server waits for before it begins. A BSP round is among those who have
+    /// joined: the first one must find everybody, or the result would depend on who came first.
+    pub(crate) fn quorum(&self) -> usize {
+        if self.sync == Sync::Bsp { self.learners } else { 0 }
+    }
+
     /// What a gradient is computed from besides the weights. Where a killed learner keeps its
     /// seat, its next life computes what it would have computed.
     pub(crate) fn origin(&self, learner: u32, epoch: u32, clock: u64) -> Origin {
-        let epoch = if self.sync.keeps_seats() { 0 } else { epoch };
+        let epoch = if self.keeps_seats() { 0 } else { epoch };
         Origin { learner, epoch, clock }
     }
 
@@ -145,6 +162,9 @@ impl Setup {
         .collect();
         if self.consistent {
             flags.push("--consistent".into());
+        }
+        if self.evict {
+            flags.push("--evict".into());
         }
         if self.drain {
             flags.push("--drain".into());
@@ -180,12 +200,6 @@ impl Sync {
             Self::Async | Self::Ssp(_) => Synchrony::Immediate,
             Self::Bsp => Synchrony::Averaged,
         }
-    }
-
-    /// Whether a killed learner keeps its seat until it is replaced, so that the result depends
-    /// on nothing but the gradients.
-    pub(crate) fn keeps_seats(self) -> bool {
-        self == Self::Bsp
     }
 }
 
@@ -227,6 +241,7 @@ mod tests {
         capacity: 4,
         sync: Sync::Async,
         consistent: false,
+        evict: false,
         drain: false,
     };
 

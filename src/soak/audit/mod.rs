@@ -144,7 +144,7 @@ fn check_seals(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit)
 }
 
 fn follow_clocks(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit) {
-    let keeps_seats = evidence.setup.sync.keeps_seats();
+    let keeps_seats = evidence.setup.keeps_seats();
     let mut last: Vec<Option<(u32, u64)>> = vec![None; evidence.seats.len()];
     for &(version, Entry { learner, epoch, clock: found, .. }) in entries {
         let last = &mut last[learner as usize];
@@ -215,22 +215,27 @@ fn check_slack(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit)
     }
 }
 
-/// A BSP round is everybody in seat order at one clock; only the last may be cut short.
+/// A BSP round is its members in seat order at one clock. Everybody is one, unless the dead were
+/// given up; only the last round may be cut short by the budget.
 fn check_rounds(evidence: &Evidence, entries: &[(u64, Entry)], audit: &mut Audit) {
-    if evidence.setup.sync.synchrony() != Synchrony::Averaged {
+    let setup = &evidence.setup;
+    if setup.sync.synchrony() != Synchrony::Averaged {
         return;
     }
-    let whole = evidence.seats.len() as u32;
-    for &(version, entry) in entries {
-        let place = ((version - 1) % u64::from(whole)) as u32;
-        let round = (version - 1) / u64::from(whole) + 1;
-        let left = evidence.version - (version - u64::from(place) - 1);
-        let share = left.min(u64::from(whole)) as u32;
-        let drained = evidence.setup.drain && share < whole;
-        let in_turn = entry.learner == place && entry.share == share;
-        if entry.clock != round || !(in_turn || drained) {
-            audit.findings.push(Finding::Round { version, learner: entry.learner });
+    let mut rest = entries;
+    while let Some(&(_, Entry { share, clock, .. })) = rest.first() {
+        let (round, later) = rest.split_at((share as usize).min(rest.len()));
+        let may_be_small = setup.evict || later.is_empty();
+        let whole =
+            round.len() == share as usize && (may_be_small || round.len() == evidence.seats.len());
+        let mut seats = 0..evidence.seats.len() as u32;
+        for &(version, entry) in round {
+            let in_turn = seats.any(|seat| seat == entry.learner);
+            if !whole || !in_turn || (entry.clock, entry.share) != (clock, share) {
+                audit.findings.push(Finding::Round { version, learner: entry.learner });
+            }
         }
+        rest = later;
     }
 }
 

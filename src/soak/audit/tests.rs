@@ -16,6 +16,7 @@ fn honest(sync: Sync, consistent: bool) -> Evidence {
         capacity: 4,
         sync,
         consistent,
+        evict: false,
         drain: false,
     };
     let mut weights = [0; WORDS];
@@ -158,7 +159,24 @@ fn a_round_out_of_order_or_not_whole_is_found() {
     let round = Finding::Round { version: 6, learner: 1 };
     assert!(found(Sync::Bsp, |e| entry(e, 6).share = 1).contains(&round));
     let swapped = found(Sync::Bsp, |e| e.log.swap(2, 3));
-    assert!(swapped.contains(&Finding::Round { version: 3, learner: 1 }));
+    assert!(swapped.contains(&Finding::Round { version: 4, learner: 0 }));
+}
+
+#[test]
+fn with_evictions_rounds_may_be_smaller_but_are_whole_and_in_order() {
+    let round = Finding::Round { version: 6, learner: 1 };
+    let evicting = |doctor: fn(&mut Evidence)| {
+        found(Sync::Bsp, |e| {
+            e.setup.evict = true;
+            doctor(e);
+        })
+    };
+    let is_round = |finding: &Finding| matches!(finding, Finding::Round { .. });
+    assert!(!evicting(|_| ()).iter().any(is_round));
+    assert!(!evicting(|e| (entry(e, 5).share, entry(e, 6).share) = (1, 1)).iter().any(is_round));
+    assert!(evicting(|e| entry(e, 6).share = 1).contains(&round));
+    assert!(evicting(|e| entry(e, 5).clock = 9).contains(&round));
+    assert!(evicting(|e| e.log.swap(4, 5)).iter().any(is_round));
 }
 
 #[test]

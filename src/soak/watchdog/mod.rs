@@ -201,9 +201,7 @@ impl<'m> Watchdog<'m> {
         }
         let (pid, due) = (process.pid(), Instant::now() + process.absence);
         let chore = match victim {
-            Victim::Learner(learner) if !self.setup.sync.keeps_seats() => {
-                Chore::GiveUp(learner, pid)
-            }
+            Victim::Learner(learner) if !self.setup.keeps_seats() => Chore::GiveUp(learner, pid),
             _ => Chore::Resume(victim, pid),
         };
         self.tally.hangs += 1;
@@ -214,7 +212,7 @@ impl<'m> Watchdog<'m> {
         let Some(process) = self.process(victim).take() else { return Ok(()) };
         let ending = self.is_ending();
         if let Victim::Learner(learner) = victim
-            && (ending || !self.setup.sync.keeps_seats())
+            && (ending || !self.setup.keeps_seats())
         {
             self.mark_dead(learner);
         }
