@@ -261,7 +261,7 @@ struct Effort {
 impl Effort {
     // Short batches: most of them end before anybody else gets the core.
     const QUICK: Self = Self { rounds: 200, spinning_trips: 500, parked_trips: 25 };
-    const FULL: Self = Self { rounds: 1_500, spinning_trips: 500, parked_trips: 25 };
+    const FULL: Self = Self { rounds: 600, spinning_trips: 500, parked_trips: 25 };
 }
 
 /// Plays all rounds of one mode.
