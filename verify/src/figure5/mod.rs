@@ -28,8 +28,22 @@
 //!   the version that it holds. The [`Ledger`] of what happened is the onlooker's.
 //! - **Death** ([`Death`]) stops the push thread, and with it the process, before a line. A mutex
 //!   of the mapping that it holds stays locked. A new life finds the mapping as it was left.
+//!
+//! Without faults, and on memory as strong as x86's, the figure keeps what the paper proves:
+//! no deadlock, each gradient exactly once. The holes ([`holes`]), and the same scenarios on the
+//! core ([`ours`]):
+//!
+//! | hole | where | found as | the core instead |
+//! |---|---|---|---|
+//! | a learner claims a version that it did not copy, and when no update follows trains on stale weights for ever | 313 after 311 | false claim, stale weights | reads the version before the copy (rule 4) |
+//! | the server reads a slot whose contents it does not see | 3, without `gradMtx`, on weak memory | data race | acquires the tail that the commit releases |
+//! | nobody returns when the server has processed its "fixed number": push sleeps on 209 with `pushMtx` held, train waits for that on 104, pull sleeps on 305 | 2-17 | deadlock | refuses and stops: every machine returns |
+//! | the server hangs when a learner dies with `gradMtx` held (Section 4.3 says so) | 207-212, 217-219 | deadlock on 11 | holds no lock; the watchdog marks the dead and rings |
+//! | after a death between moving `fill_ptr` and counting, the next life is one slot ahead of the server for ever: it takes what was never counted, takes one gradient twice and leaves another, reads a slot that is being written. A queue of one hides it | 215-218 | not exactly once, data race | one commit point; the next life goes on from it |
 
+pub mod holes;
 mod ledger;
+pub mod ours;
 mod pthreads;
 mod pull;
 mod push;
