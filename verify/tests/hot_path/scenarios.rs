@@ -286,7 +286,7 @@ fn new_server<'m>(
     model: &'m Model,
     budget: Option<u64>,
 ) -> Server<'static, Processes, Payload, Add<'m>> {
-    let policy = Policy { synchrony: Synchrony::Immediate, journalled: true, budget };
+    let policy = Policy { synchrony: Synchrony::Immediate, journalled: true, budget, quorum: 0 };
     Server::attach(run, policy, Add { model, records: [0; 2] }).expect("the run is new")
 }
 
