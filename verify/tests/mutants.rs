@@ -110,7 +110,7 @@ const KILLERS: &[(Site, Checker, &str)] = &[
     (Site::SnapshotIsMine, L, ASK),
     (Site::ClockBound, L, BOUND),
     (Site::ClockInOrder, S, "a_learner_that_skips_a_clock_is_evicted"),
-    (Site::SeatBetweenRounds, S, ROUNDS_OF_THE_DEAD),
+    (Site::SeatBetweenRounds, S, "a_newcomer_is_granted_its_seat_between_rounds"),
     (Site::SeatHandedOver, S, ROUNDS_OF_THE_DEAD),
     (Site::SeatDrained, Crash, CRASH),
     (Site::Quorum, S, ROUNDS),

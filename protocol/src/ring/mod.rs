@@ -5,9 +5,9 @@
 //!
 //! | field | written by | read by | pairs with |
 //! |---|---|---|---|
-//! | `tail` | producer: release CAS to join, commit and seal; server: CAS to seal the dead | consumer: acquire load in [`Consumer::poll`] | slot contents |
+//! | `tail` | producer: release CAS to commit, relaxed CAS to join and seal; server: relaxed CAS to seal the dead | consumer: acquire load in [`Consumer::poll`] | slot contents |
 //! | `head` | consumer: release store in [`Entry::release`] | producer: acquire load in [`Producer::reserve`] | slot may be overwritten |
-//! | `refused` | consumer: release store in [`Consumer::refuse`] | producer | – |
+//! | `refused` | consumer: relaxed store in [`Consumer::refuse`] | producer | – |
 //! | a slot | its owner: producer from reserve to commit, consumer from poll to release | | |
 //!
 //! - **One commit point.** Everything a producer does before the CAS on `tail` is invisible. A
@@ -69,8 +69,8 @@ pub struct Message<T> {
     pub payload: T,
 }
 
-/// One slot: plain memory with one owner at a time.
-#[repr(C)]
+/// One slot: plain memory with one owner at a time, on cache lines of its own.
+#[repr(C, align(64))]
 pub struct Slot<P: Platform, T: Send> {
     message: P::Cell<Message<T>>,
 }
