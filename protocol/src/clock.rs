@@ -53,6 +53,11 @@ pub fn minimum(applied: &[u64], participants: u64) -> Option<u64> {
         .min()
 }
 
+/// The mask of all of `learners`.
+pub const fn mask(learners: usize) -> u64 {
+    if learners >= MAX_LEARNERS { u64::MAX } else { (1 << learners) - 1 }
+}
+
 /// The clock words of a run.
 pub struct ClockView<'a, P: Platform> {
     /// `tables` × `learners` words, table by table.
@@ -127,13 +132,26 @@ impl<'a, P: Platform> Timekeeper<'a, P> {
             view,
             applied: load(view.applied),
             minimum: load(view.minimum),
-            participants: view.participants.load(Site::ClockAttach, Relaxed),
+            participants: view.participants.load(Site::ClockAttach, Relaxed)
+                & mask(view.learners()),
         }
     }
 
     /// The mask of learners that count.
     pub fn participants(&self) -> u64 {
         self.participants
+    }
+
+    /// The mask of learners that count and have come no further than any other that does.
+    pub fn slowest(&self) -> u64 {
+        let come_to = |learner: &usize| {
+            (0..self.view.tables()).map(|table| self.applied(table, *learner)).min()
+        };
+        let counted = || (0..self.view.learners()).filter(|learner| self.counts(*learner));
+        let last = counted().map(|learner| come_to(&learner)).min();
+        counted()
+            .filter(|learner| Some(come_to(learner)) == last)
+            .fold(0, |slowest, learner| slowest | 1 << learner)
     }
 
     /// Whether `learner` counts.

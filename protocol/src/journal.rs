@@ -63,6 +63,8 @@ pub enum Phase {
     Applying = 1,
     /// The weights are written; what follows can be repeated.
     Applied = 2,
+    /// Not written by this protocol.
+    Unknown = u32::MAX,
 }
 
 /// The words of a journal in shared memory.
@@ -135,14 +137,15 @@ impl<P: Platform> Lane<'_, P> {
     /// Writes the next block of `blocks`; false when all are written.
     #[inline]
     pub fn step(&mut self, kernel: &mut impl Kernel, blocks: u64) -> bool {
-        if self.restore_first {
-            self.restore_first = false;
-            kernel.restore(self.next, record_of(self.next));
-        }
+        // A mark beyond the blocks, which this protocol does not write, restores nothing.
         if self.next >= blocks {
             return false;
         }
         let block = self.next;
+        if self.restore_first {
+            self.restore_first = false;
+            kernel.restore(block, record_of(block));
+        }
         kernel.save(block, record_of(block));
         self.words.mark.store(Site::JournalMark, block + 1, Release);
         // Keeps the stores of the kernel behind the mark.
@@ -188,9 +191,10 @@ impl<'a, P: Platform> Journal<'a, P> {
     /// Whoever started it has waited for the death of the last one, so all its stores are there.
     pub fn found(&self) -> (Phase, Intent) {
         let phase = match self.words.phase.load(Site::JournalFound, Relaxed) {
+            0 => Phase::Idle,
             1 => Phase::Applying,
             2 => Phase::Applied,
-            _ => Phase::Idle,
+            _ => Phase::Unknown,
         };
         let intent = self.words.intent.with(Site::JournalReadIntent, |intent| {
             // SAFETY: the server is the only process that touches the journal, and the one that
@@ -250,11 +254,11 @@ impl<'a, P: Platform> Journal<'a, P> {
         self.words.remaining.store(Site::JournalRoundBegin, members, Release);
     }
 
-    /// Writes down who remains. Part of what follows an update, so that it is repeated with it;
-    /// of what follows an eviction it is the last, so that a member whose ring is empty no longer
-    /// remains, whatever is written here.
+    /// Writes down who remains. Part of what follows an update, so that it is repeated with it.
+    /// Of an eviction it is no more than a part: a member whose ring is empty no longer remains,
+    /// and one whose ring is not is judged again, whatever is written here.
     pub fn set_remaining(&self, remaining: u64) {
-        self.words.remaining.store(Site::JournalRoundStep, remaining, Release);
+        self.words.remaining.store(Site::JournalRoundStep, remaining, Relaxed);
     }
 }
 

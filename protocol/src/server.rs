@@ -12,21 +12,23 @@
 //!
 //! Under [`Synchrony::Averaged`] a round begins when every participant has a gradient, takes them
 //! in seat order with a step shared among them (the paper's Eq. 2), and survives a crash in the
-//! middle: so the result does not depend on timing.
+//! middle: so the result does not depend on timing. All participants are at the same clock, unless
+//! the budget left some out of what was to be the last round and was then not reached; a round
+//! consists of the slowest, so that these catch up instead of waiting for who waits for them.
 //!
 //! Carries P2, P5 to P11.
 
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::clock::Timekeeper;
+use crate::clock::{Timekeeper, mask};
 use crate::error::Fault;
 use crate::event::Event;
 use crate::journal::{Intent, Journal, Phase};
 use crate::machine::{Machine, Step};
 use crate::membership::{Standing, State};
 use crate::platform::Platform;
-use crate::ring::{Consumer, Encoding, Header, Parcel};
+use crate::ring::{Consumer, Expected, Header, Parcel, counter};
 use crate::run::Run;
 use crate::site::Site;
 use crate::weights::Publisher;
@@ -163,12 +165,6 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         let remaining = ones(remaining & mask(shape.learners))
             .filter(|&learner| !consumers[learner].is_empty())
             .fold(0, |members, learner| members | 1 << learner);
-        let work = Self::found_work(&run, &publisher)?;
-        if let Work::Apply(Intent { header, .. }) = work
-            && consumers[header.learner as usize].next_ticket() != header.ticket
-        {
-            return Err(AttachError::BadJournal);
-        }
         let mut server = Self {
             time: Timekeeper::attach(run.clocks()),
             run,
@@ -180,10 +176,11 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
             publisher,
             journal,
             remaining,
-            share: share.max(1),
+            share: share.clamp(1, shape.learners as u32),
             cursor: 0,
-            work,
+            work: Work::Scan,
         };
+        server.work = server.found_work()?;
         P::report(Event::Recover { version: server.publisher.version() });
         server.journal.set_remaining(remaining);
         for consumer in &server.consumers {
@@ -198,31 +195,55 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         Ok(server)
     }
 
-    fn found_work(run: &Run<'a, P, T>, publisher: &Publisher<'a, P>) -> Result<Work, AttachError> {
-        let shape = run.shape();
-        let (phase, intent) = run.journal().found();
+    fn found_work(&self) -> Result<Work, AttachError> {
+        let (phase, intent) = self.journal.found();
         if phase == Phase::Idle {
-            if publisher.is_writing() {
-                let version = publisher.version() + 1;
+            if self.publisher.is_writing() {
+                let version = self.publisher.version() + 1;
                 return Err(AttachError::HalfWritten { version });
             }
             return Ok(Work::Scan);
         }
-        let header = &intent.header;
-        let end = u64::from(header.first_table) + u64::from(header.tables);
-        let newest = publisher.version();
-        let sound = (header.learner as usize) < shape.learners
-            && Encoding::decode(header.encoding).is_some()
-            && end <= shape.tables as u64
-            && intent.share >= 1
-            && (intent.version == newest || intent.version == newest + 1);
-        if !sound {
+        if !self.is_mine(phase, &intent) {
             return Err(AttachError::BadJournal);
         }
         if phase == Phase::Applying && intent.journalled == 0 {
             return Err(AttachError::HalfWritten { version: intent.version });
         }
         Ok(if phase == Phase::Applied { Work::Publish(intent) } else { Work::Apply(intent) })
+    }
+
+    /// Whether `intent` is one that a server of this run judged, as far as `phase` says.
+    fn is_mine(&self, phase: Phase, intent: &Intent) -> bool {
+        let Intent { ref header, version, share, journalled } = *intent;
+        let shape = self.run.shape();
+        let learner = header.learner as usize;
+        if phase == Phase::Unknown || learner >= shape.learners {
+            return false;
+        }
+        let expected = Expected {
+            ticket: header.ticket,
+            learner: header.learner,
+            epoch: self.granted[learner],
+            tables: shape.tables as u32,
+            payload_limit: shape.payload_limit,
+        };
+        // What follows an update may be done already: the release last, and all of it after it.
+        let applied = phase == Phase::Applied;
+        let newest = self.publisher.version();
+        let head = self.consumers[learner].next_ticket();
+        let released = applied && head == counter::next(header.ticket);
+        let is_due = |table| {
+            let last = self.time.applied(table, learner);
+            header.clock == last || !released && header.clock == last.wrapping_add(1)
+        };
+        header.check(&expected, header.epoch == expected.epoch).is_ok()
+            && (released || head == header.ticket)
+            && (applied && version == newest || !released && version == newest + 1)
+            && header.base_version < version
+            && (1..=shape.learners as u32).contains(&share)
+            && journalled <= 1
+            && tables_of(header).all(is_due)
     }
 
     /// The number of gradients applied so far.
@@ -288,9 +309,18 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
                 apply.snapshot(learner)
             });
         let Standing { state, epoch } = seat.standing();
+        let granted = self.granted[learner];
+        let consumer = &mut self.consumers[learner];
         let changed = match state {
-            State::Vacant | State::Live => false,
+            State::Vacant if !self.time.counts(learner) => false,
+            State::Live if epoch == granted => false,
             State::Joining | State::Rejoining => self.grant(learner, epoch),
+            // Nobody lives where nobody was granted to, and nobody leaves before its stream has
+            // ended: a seat that says so was not written by this protocol, and is given up.
+            State::Live => seat.mark_dead(learner as u32, epoch),
+            State::Leaving if !consumer.is_sealed_by(epoch) => {
+                seat.mark_dead(learner as u32, epoch)
+            }
             State::Leaving => {
                 if !P::holds(Site::SeatDrained, self.consumers[learner].is_finished()) {
                     return answered;
@@ -298,8 +328,9 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
                 self.dismiss(learner);
                 self.run.seats()[learner].vacate(learner as u32, epoch)
             }
-            State::Dead => {
-                self.consumers[learner].seal_dead(epoch);
+            State::Dead | State::Vacant => {
+                consumer.seal_dead(granted);
+                consumer.seal_dead(epoch);
                 let drained = P::holds(Site::SeatDrained, self.consumers[learner].is_empty());
                 drained && self.time.counts(learner) && {
                     self.dismiss(learner);
@@ -330,6 +361,7 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     }
 
     fn dismiss(&mut self, learner: usize) {
+        self.forget_in_round(learner);
         if self.time.dismiss(learner) {
             self.run.ring_learners(Site::DismissBell);
         }
@@ -341,8 +373,9 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         self.run.seats()[learner].mark_dead(learner as u32, epoch);
         self.consumers[learner].seal_dead(epoch);
         self.consumers[learner].discard();
-        self.remaining &= !(1 << learner);
-        self.journal.set_remaining(self.remaining);
+        // At once: a new life that has the seat by now begins with the others, not where this
+        // one stopped.
+        self.dismiss(learner);
         self.run.seats()[learner].bell().ring(Site::EvictBell);
         self.apply.evicted(learner, epoch, fault);
     }
@@ -372,7 +405,8 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
         };
         let header = *entry.header();
         for table in tables_of(&header) {
-            let expected = self.time.applied(table, learner) + 1;
+            // The last clock has no successor: 0 is nobody's.
+            let expected = self.time.applied(table, learner).wrapping_add(1);
             if !P::holds(Site::ClockInOrder, header.clock == expected) {
                 return Err(Fault::ClockSkipped { found: header.clock, expected });
             }
@@ -394,35 +428,39 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
 
     /// Begins the next gradient of a BSP round, or a round when everybody is ready.
     fn begin_in_round(&mut self) -> bool {
-        if self.remaining == 0 && !self.begin_round() {
-            return false;
+        if self.remaining == 0 {
+            match self.begin_round() {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err((learner, fault)) => {
+                    self.evict(learner, fault);
+                    return true;
+                }
+            }
         }
         let learner = self.remaining.trailing_zeros() as usize;
         self.begin(learner, self.share)
     }
 
-    fn begin_round(&mut self) -> bool {
-        let participants = self.time.participants();
-        for learner in ones(participants) {
+    fn begin_round(&mut self) -> Result<bool, (usize, Fault)> {
+        let slowest = self.time.slowest();
+        for learner in ones(slowest) {
             match self.consumers[learner].poll(self.granted[learner]) {
                 Ok(Some(_)) => {}
                 Ok(None) if P::holds(Site::RoundComplete, false) => {}
-                Ok(None) => return false,
-                Err(fault) => {
-                    self.evict(learner, fault);
-                    return false;
-                }
+                Ok(None) => return Ok(false),
+                Err(fault) => return Err((learner, fault)),
             }
         }
         let left = self.policy.budget.map_or(u64::MAX, |budget| budget - self.publisher.version());
-        let members = ones(participants).take(left.min(64) as usize).fold(0, |m, l| m | 1 << l);
+        let members = ones(slowest).take(left.min(64) as usize).fold(0, |m, l| m | 1 << l);
         if members == 0 {
-            return false;
+            return Ok(false);
         }
         self.remaining = members;
         self.share = members.count_ones();
         self.journal.begin_round(members);
-        true
+        Ok(true)
     }
 
     fn apply_now(&mut self, intent: Intent) {
@@ -449,12 +487,17 @@ impl<'a, P: Platform, T: Send, A: Apply<P, T>> Server<'a, P, T, A> {
     fn tick(&mut self, intent: Intent) {
         let learner = intent.header.learner as usize;
         let rose = self.time.tick(learner, tables_of(&intent.header), intent.header.clock);
+        self.forget_in_round(learner);
+        if rose {
+            self.run.ring_learners(Site::ClockBell);
+        }
+    }
+
+    /// The round under way does not, or no longer, wait for `learner`.
+    fn forget_in_round(&mut self, learner: usize) {
         if self.remaining & (1 << learner) != 0 {
             self.remaining &= !(1 << learner);
             self.journal.set_remaining(self.remaining);
-        }
-        if rose {
-            self.run.ring_learners(Site::ClockBell);
         }
     }
 
@@ -514,10 +557,6 @@ impl<P: Platform, T: Send, A: Apply<P, T>> Machine<P> for Server<'_, P, T, A> {
 fn tables_of(header: &Header) -> core::ops::Range<usize> {
     let first = header.first_table as usize;
     first..first + header.tables as usize
-}
-
-const fn mask(learners: usize) -> u64 {
-    if learners >= 64 { u64::MAX } else { (1 << learners) - 1 }
 }
 
 fn ones(mask: u64) -> impl Iterator<Item = usize> {

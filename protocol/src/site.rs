@@ -111,8 +111,6 @@ sites! {
         JournalIdle,
         /// The share of a round is written before its members.
         JournalRoundBegin,
-        /// A member of a round is done, or evicted and its ring empty.
-        JournalRoundStep,
     }
     Fence {
         /// The waiter's half of the pair: announcement before re-check.
@@ -287,6 +285,8 @@ sites! {
         JournalRoundFound,
         /// The size of a round.
         JournalShare,
+        /// A member of a round is done, or evicted.
+        JournalRoundStep,
         /// Somebody asks everybody to stop.
         StopRequest,
         /// Somebody looks whether to stop.

@@ -112,7 +112,7 @@ impl<'a, P: Platform> Publisher<'a, P> {
         // Release: a reader that meets the odd stamp claims the version before and must have it;
         // and to a server that restarts, an odd stamp beside an idle journal means that the weights
         // are half written with no way back, so the intent comes first.
-        self.stamp.word.store(Site::StampBegin, self.version * 2 + 1, Release);
+        self.stamp.word.store(Site::StampBegin, self.version.wrapping_mul(2) | 1, Release);
         // Keeps the stores of the update behind the odd stamp.
         P::fence(Site::StampBeginFence, Release);
     }
@@ -123,7 +123,7 @@ impl<'a, P: Platform> Publisher<'a, P> {
         debug_assert!(version == self.version || version == self.version + 1);
         self.version = version;
         self.writing = false;
-        self.stamp.word.store(Site::StampFinish, version * 2, Release);
+        self.stamp.word.store(Site::StampFinish, version.wrapping_mul(2), Release);
     }
 
     /// Answers a reader that asked for a consistent copy, if one has, by `copy`ing the weights to

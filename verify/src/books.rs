@@ -107,7 +107,9 @@ impl<M: Platform> WeightsView<M> {
 pub fn fold(old: u32, posting: &Posting, block: usize) -> u32 {
     let hash = (old >> 8)
         .wrapping_mul(31)
-        .wrapping_add(posting.value as u32 * 7 + posting.share * 3 + block as u32 + 1);
+        .wrapping_add((posting.value as u32).wrapping_mul(7))
+        .wrapping_add(posting.share.wrapping_mul(3))
+        .wrapping_add(block as u32 + 1);
     (hash << 8) | (old.wrapping_add(1) & 0xff)
 }
 

@@ -7,6 +7,7 @@
 pub mod books;
 pub mod case;
 pub mod crash;
+pub mod figure5;
 pub mod ground;
 #[cfg(feature = "loom")]
 pub mod loom_platform;
@@ -14,7 +15,9 @@ pub mod model;
 pub mod models;
 pub mod mortal;
 pub mod mutant;
+pub mod oracle;
 pub mod property_table;
+pub mod raw;
 #[cfg(feature = "shuttle")]
 pub mod shuttle_platform;
 

@@ -139,7 +139,6 @@ const NOTICED: &[Site] = &[
     Site::JournalMark,
     Site::JournalApplied,
     Site::JournalRoundBegin,
-    Site::JournalRoundStep,
     Site::JournalMarkFence,
     Site::JournalIdleFence,
     Site::RingReserveFull,

@@ -71,7 +71,6 @@ const KILLERS: &[(Site, Checker, &str)] = &[
     (Site::JournalMark, Crash, CRASH),
     (Site::JournalApplied, Crash, CRASH),
     (Site::JournalRoundBegin, Crash, CRASH),
-    (Site::JournalRoundStep, Crash, CRASH),
     (Site::ClockParticipants, Crash, CRASH),
     (Site::BellAnnounceFence, L, ONE_SLOT),
     (Site::BellRingFence, L, ONE_SLOT),

@@ -138,7 +138,7 @@ impl<'a, P: Platform, T: Send> Life<'a, P, T> {
 
     /// The clock at which this life begins: the one after the last that was applied for its seat.
     pub fn first_clock(&self) -> u64 {
-        self.run.clocks().resume_after(self.learner) + 1
+        self.run.clocks().resume_after(self.learner).saturating_add(1)
     }
 
     /// Whether this life should end: the run is stopping, or the seat was taken away.

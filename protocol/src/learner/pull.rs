@@ -149,7 +149,7 @@ impl<'a, P: Platform, T: Send, W: Send, C: PullCopy<W>> Pull<'a, P, T, W, C> {
             fetched.version = self.version.unwrap_or(0);
         });
         loan.give();
-        self.clock += 1;
+        self.clock = self.clock.saturating_add(1);
         Some(Work::AwaitHandoff)
     }
 

@@ -96,7 +96,7 @@ impl<'a, P: Platform, T: Send, G: Send, W: Send, C: Compute<G, W>> Train<'a, P, 
             loaded.base_version = self.version;
         });
         loan.give();
-        self.clock += 1;
+        self.clock = self.clock.saturating_add(1);
         Ok(Some(Work::TakeWeights))
     }
 }

@@ -22,7 +22,7 @@ pub struct Consumer<'a, P: Platform, T: Send> {
 impl<'a, P: Platform, T: Send> Consumer<'a, P, T> {
     /// Goes on where the last server stopped.
     pub fn attach(ring: Ring<'a, P, T>, learner: u32, tables: u32, payload_limit: u64) -> Self {
-        let head = ring.words.head.load(Site::RingAttachHead, Relaxed);
+        let head = Tail::decode(ring.words.head.load(Site::RingAttachHead, Relaxed)).ticket;
         let cached_tail = Tail::decode(ring.words.tail.load(Site::RingPollTail, Acquire));
         Self { ring, learner, tables, payload_limit, head, cached_tail }
     }
@@ -84,6 +84,12 @@ impl<'a, P: Platform, T: Send> Consumer<'a, P, T> {
     pub fn is_finished(&mut self) -> bool {
         self.look();
         self.cached_tail.sealed && self.is_drained()
+    }
+
+    /// Whether the life `epoch` has ended the stream, taken or not.
+    pub fn is_sealed_by(&mut self, epoch: u32) -> bool {
+        self.look();
+        self.cached_tail.epoch == epoch && self.cached_tail.sealed
     }
 
     /// Seals the ring for a life that is dead, so that it cannot commit even if it is not.
