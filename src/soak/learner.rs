@@ -197,9 +197,10 @@ impl PushWords<'_> {
     /// gradient half copied, to be committed when the seat belongs to somebody else.
     fn obey(&self) {
         let order = self.area.order(self.seat);
-        if order.load(Relaxed) == u64::from(self.epoch) {
-            order.store(0, Relaxed);
-            // A failure leaves a learner that does not hang; the watchdog stops it itself.
+        let mine = u64::from(self.epoch);
+        // Whoever takes the order down sees to the stop, so that there is exactly one.
+        if order.compare_exchange(mine, 0, Relaxed, Relaxed).is_ok() {
+            // It cannot fail: the process is its own.
             let _ = kill_process(getpid(), Signal::STOP);
         }
     }

@@ -193,12 +193,7 @@ impl<'m> Watchdog<'m> {
     }
 
     fn on_stop(&mut self, victim: Victim) {
-        let Some(process) = self.process(victim).as_mut() else { return };
-        if process.given_up {
-            // It obeyed an order to stop that it had read before it was stopped otherwise.
-            process.resume();
-            return;
-        }
+        let Some(process) = self.process(victim).as_ref() else { return };
         let (pid, due) = (process.pid(), Instant::now() + process.absence);
         let chore = match victim {
             Victim::Learner(learner) if !self.setup.keeps_seats() => Chore::GiveUp(learner, pid),
@@ -372,7 +367,9 @@ impl<'m> Watchdog<'m> {
         let (run, area) = (self.run, self.area);
         let Some(process) = self.process(victim).as_mut() else { return Some(armed) };
         if let Some(pid) = armed.ordered {
-            if process.stopped || process.pid() != pid {
+            // It has stopped, and may have been resumed, woken or replaced since.
+            let woken = process.struck.is_none() || process.given_up;
+            if process.stopped || woken || process.pid() != pid {
                 return None;
             }
             if armed.falls_at + ORDER_PATIENCE > Instant::now() {
@@ -393,12 +390,13 @@ impl<'m> Watchdog<'m> {
                 armed.ordered = Some(process.pid());
                 return Some(armed);
             }
-            (Harm::Hang { .. }, _) => {
-                if let Victim::Learner(learner) = victim {
-                    area.order(learner).store(0, Relaxed);
-                }
-                process.stop();
+            (Harm::Hang { amid_push: true }, Victim::Learner(learner))
+                if area.order(learner).swap(0, Relaxed) == 0 =>
+            {
+                // It has taken the order down and is about to stop.
+                return Some(armed);
             }
+            (Harm::Hang { .. }, _) => process.stop(),
         }
         None
     }
