@@ -13,7 +13,10 @@
 //! - **One commit point.** Everything a producer does before the CAS on `tail` is invisible. A
 //!   producer killed at any instruction leaves either a whole gradient or none (rule 2).
 //! - **Fenced lives.** The tail word names the life that may commit. A new life stamps its epoch
-//!   there when it joins; a commit by a life that was given up is a failed CAS, not a gradient.
+//!   there when it joins, and the server seals the ring of a life that was given up: a commit that
+//!   comes too late is a failed CAS, not a gradient. Only the commit is fenced, not the memory of
+//!   the slots: a successor joins when the process of the life before is gone
+//!   ([`Seat::rejoin`](crate::membership::Seat::rejoin)).
 //! - **Private indices.** Each end keeps its own index and reads the shared one only when it joins
 //!   (rule 5); it reads the other end's word only when its cached copy says "full" or "empty".
 //!
