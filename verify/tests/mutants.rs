@@ -17,7 +17,7 @@ use verify::crash::crash_breach;
 use verify::loom_platform::{Loom, explore_within};
 use verify::mutant::{Mutant, mutable_sites, with_mutation};
 use verify::shuttle_platform::{Shuttle, Strategy, sample};
-use verify::{Case, Order, Sampling, models};
+use verify::{Case, Order, models};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checker {
@@ -213,7 +213,7 @@ fn attack(site: Site, checker: Checker, name: &str) {
         }
         Checker::Shuttle => {
             let case = find(models::catalogue::<Mutant<Shuttle>>(), name);
-            for strategy in strategies(&case) {
+            for strategy in Strategy::of(case.shuttle) {
                 let recorder = sample(&case, *strategy, 1, 2_000);
                 recorder.seen().iter().for_each(|outcome| stated(&case, outcome));
             }
@@ -223,13 +223,6 @@ fn attack(site: Site, checker: Checker, name: &str) {
                 panic!("{scenario}: {breach}");
             }
         }
-    }
-}
-
-fn strategies(case: &Case) -> &'static [Strategy] {
-    match case.shuttle {
-        Sampling::Concurrent => &[Strategy::Random, Strategy::Pct(3)],
-        Sampling::Sequential => &[Strategy::Random],
     }
 }
 
