@@ -5,13 +5,14 @@ use std::thread;
 
 use protocol::bell::{Patience, Waiter};
 use protocol::clock::Slack;
+use protocol::error::{Fenced, ReserveError};
 use protocol::handoff::Handoff;
 use protocol::learner::{
-    Contents, Fetched, Life, Loaded, Pull, PullCopy, PullPolicy, Push, PushCopy,
+    Compute, Contents, Fetched, Life, Loaded, Pull, PullCopy, PullPolicy, Push, PushCopy, Train,
 };
 use protocol::machine::{Machine, Step};
 use protocol::membership::State;
-use protocol::ring::{Encoding, Producer};
+use protocol::ring::{Consumer, Encoding, Parcel, Producer};
 use protocol::run::Run;
 use protocol::server::{Policy, Server, Synchrony};
 use protocol::weights::Publisher;
@@ -189,4 +190,50 @@ fn a_push_with_nothing_left_to_push_seals_its_ring() {
     assert_eq!(settle(&mut push), Step::Done);
     let mut server_end = protocol::ring::Consumer::attach(run.ring(0), 0, 1, 64);
     assert!(server_end.is_sealed_by(life.epoch()), "the server need not wait for the rest");
+}
+
+#[test]
+fn a_fenced_life_cannot_seal_what_is_no_longer_its_own() {
+    let (ground, weights) = (Ground::<Threads, u64>::new(1, 2), Weights::new(1));
+    let run = ground.run();
+    let (_life, mut producer) = join(run, &weights);
+    Consumer::attach(run.ring(0), 0, 1, 64).seal_dead(producer.epoch());
+    let parcel = Parcel::dense(1, 0, 1, 8);
+    assert_eq!(producer.reserve().expect("room").commit(parcel), Err(Fenced));
+    assert_eq!(producer.seal(), Err(Fenced));
+    assert_eq!(producer.reserve().err(), Some(ReserveError::Ended));
+}
+
+/// Computes on whatever it gets.
+struct Computes;
+
+impl Compute<u64, u64> for Computes {
+    fn compute(&mut self, _: u64, version: u64, weights: &u64, gradient: &mut u64) -> bool {
+        assert_eq!(*weights, version * 10, "the weights are those of the version");
+        *gradient = *weights;
+        true
+    }
+}
+
+#[test]
+fn a_gradient_says_at_which_clock_and_on_which_version_it_was_computed() {
+    let (ground, weights) = (Ground::<Threads, u64>::new(1, 2), Weights::new(1));
+    let run = ground.run();
+    let (life, _producer) = join(run, &weights);
+    let bell = run.seats()[0].bell();
+    let mut fetched = Handoff::new(Fetched::<u64>::default());
+    let mut loaded = Handoff::new(Loaded::<u64>::default());
+    let (mut weights_out, weights_in) = fetched.split(bell);
+    let (gradients_out, mut gradients_in) = loaded.split(bell);
+    let mut train = Train::new(life, weights_in, gradients_out, Computes, 0, 0);
+    for (clock, version, fresh) in [(1, 7, true), (2, 7, false), (3, 9, true)] {
+        let mut loan = weights_out.loan().expect("open").expect("returned");
+        loan.with(|fetched| *fetched = Fetched { buffer: version * 10, version, fresh });
+        loan.give();
+        assert_eq!(settle(&mut train), Step::Blocked);
+        let mut borrow = gradients_in.loan().expect("open").expect("given");
+        let expected = Loaded { buffer: version * 10, clock, base_version: version };
+        borrow.with(|loaded| assert_eq!(*loaded, expected));
+        borrow.give_back();
+    }
 }
