@@ -309,24 +309,73 @@ fn assert_rest(subject: &mut Subject, oracle: &Oracle, learners: usize) {
     );
 }
 
+/// Does every operation on a real run and on the model.
+fn drive(setup: Setup, operations: impl IntoIterator<Item = Operation>) -> Oracle {
+    let ground = Ground::<Threads, u64>::new(setup.learners, setup.capacity);
+    let weights = Weights::new(setup.learners);
+    let mut subject = Subject::new(ground.run(), weights.view(), setup);
+    let mut oracle = Oracle::new(setup);
+    for (number, operation) in operations.into_iter().enumerate() {
+        let expected = oracle.step(operation);
+        if expected != Expected::Skipped {
+            assert_eq!(subject.step(operation), expected, "{number} {operation:?}");
+            subject.assert_same(&oracle, setup.slack);
+        }
+        if expected == Expected::Stepped(Step::Blocked) {
+            assert_rest(&mut subject, &oracle, setup.learners);
+        }
+    }
+    oracle
+}
+
 proptest! {
     #![proptest_config(common::cases(8_000))]
 
     #[test]
     fn a_server_is_a_loop_over_queues((setup, operations) in scenario()) {
-        let ground = Ground::<Threads, u64>::new(setup.learners, setup.capacity);
-        let weights = Weights::new(setup.learners);
-        let mut subject = Subject::new(ground.run(), weights.view(), setup);
-        let mut oracle = Oracle::new(setup);
-        for (number, operation) in operations.into_iter().enumerate() {
-            let expected = oracle.step(operation);
-            if expected != Expected::Skipped {
-                prop_assert_eq!(subject.step(operation), expected, "{} {:?}", number, operation);
-                subject.assert_same(&oracle, setup.slack);
-            }
-            if expected == Expected::Stepped(Step::Blocked) {
-                assert_rest(&mut subject, &oracle, setup.learners);
-            }
-        }
+        drive(setup, operations);
     }
+}
+
+/// Rounds of `learners` without slack.
+fn rounds(learners: usize, budget: Option<u64>) -> Setup {
+    Setup {
+        learners,
+        capacity: 1,
+        first_ticket: FIRST_TICKET,
+        synchrony: Synchrony::Averaged,
+        slack: Slack::Bounded(0),
+        journalled: true,
+        budget,
+        quorum: learners,
+    }
+}
+
+fn joins(learners: usize) -> Vec<Operation> {
+    let joins = (0..learners).map(|learner| Operation::Join { learner });
+    joins.chain([Operation::Serve]).collect()
+}
+
+fn push(learner: usize, flaw: Flaw) -> Operation {
+    Operation::Push { learner, value: 1, flaw }
+}
+
+#[test]
+fn a_life_that_follows_an_evicted_one_begins_with_the_others() {
+    let eviction = [push(0, Flaw::Clock), Operation::Rejoin { learner: 0 }, push(1, Flaw::None)];
+    let next = [0, 1].map(|learner| push(learner, Flaw::None));
+    let rest = [Operation::Serve];
+    let operations = [joins(2), eviction.into(), rest.into(), next.into(), rest.into()].concat();
+    let oracle = drive(rounds(2, None), operations);
+    assert_eq!(oracle.version, 3, "one in the round of the eviction, two in the next");
+}
+
+#[test]
+fn who_is_left_out_of_a_last_round_that_was_not_the_last_catches_up() {
+    // The budget lets two of three into the round, and one of the two is evicted.
+    let round = [push(0, Flaw::None), push(1, Flaw::Clock), push(2, Flaw::None)];
+    let rest = [Operation::Serve];
+    let operations = [joins(3), round.into(), rest.into()].concat();
+    let oracle = drive(rounds(3, Some(2)), operations);
+    assert_eq!(oracle.version, 2, "the budget is reached, and exactly (P11)");
 }
