@@ -118,6 +118,8 @@ pub struct Oracle {
     sealed: bool,
     /// Whether the life that holds the ring knows that it has ended.
     knows: bool,
+    /// Whether it knows so because it was fenced.
+    fenced: bool,
     refused: bool,
     /// The next ticket of the life before the present one.
     zombie: Option<u64>,
@@ -134,6 +136,7 @@ impl Oracle {
             granted: 0,
             sealed: true,
             knows: false,
+            fenced: false,
             refused: false,
             zombie: None,
         }
@@ -148,6 +151,7 @@ impl Oracle {
                 self.epoch += 1;
                 self.sealed = false;
                 self.knows = false;
+                self.fenced = false;
                 Expected::Done
             }
             Operation::ZombiePush { .. } => self.push_by_zombie(),
@@ -215,6 +219,7 @@ impl Oracle {
         self.room().map_err(Refusal::Reserve)?;
         if self.sealed {
             self.knows = true;
+            self.fenced = true;
             return Err(Refusal::Fenced(Fenced));
         }
         let ticket = self.next;
@@ -224,10 +229,10 @@ impl Oracle {
     }
 
     fn seal(&mut self) -> Result<(), Fenced> {
-        let late = self.sealed && !self.knows;
+        self.fenced |= self.sealed && !self.knows;
         self.sealed = true;
         self.knows = true;
-        if late { Err(Fenced) } else { Ok(()) }
+        if self.fenced { Err(Fenced) } else { Ok(()) }
     }
 
     /// A zombie publishes nothing. It may exist only as long as the slot that it holds is not in
