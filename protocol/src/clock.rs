@@ -198,7 +198,7 @@ impl<'a, P: Platform> Timekeeper<'a, P> {
     }
 
     /// Publishes every minimum that has risen; returns whether one has. A server killed between
-    /// a tick and its publication repeats this when it restarts.
+    /// a dismissal and its publication repeats this when it restarts.
     pub fn publish(&mut self) -> bool {
         let learners = self.view.learners();
         let mut rose = false;

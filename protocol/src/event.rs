@@ -1,4 +1,4 @@
-//! Linearised actions, reported through [`Platform::report`](crate::platform::Platform::report).
+//! Linearised actions, reported through [`Platform::report`].
 //!
 //! The default platform ignores them at no cost. [`Traced`] wraps any platform and passes each one
 //! to a [`Sink`] with a number from a counter that all processes of the run share: a trace that a

@@ -10,6 +10,7 @@
 //! in [`Borrow::give_back`], acquired in [`Giver::loan`]). Both sides park at the bell of their
 //! process. Carries P1, P3 and P4 for the hand-offs.
 
+use core::fmt;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::bell::Doorbell;
@@ -27,6 +28,14 @@ pub struct Handoff<P: Platform, B: Send> {
 /// The hand-off is closed: the other side has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the other side of the hand-off has stopped: stop too")
+    }
+}
+
+impl core::error::Error for Closed {}
 
 const BY_GIVER: u32 = 1;
 const BY_TAKER: u32 = 2;

@@ -75,3 +75,62 @@ fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use protocol::bell::{Doorbell, Patience, Waiter};
+    use protocol::platform::Platform;
+    use protocol::site::Site;
+
+    use super::*;
+
+    fn a_deadline_ends_a_wait<P: Platform>(slice: Option<Duration>) {
+        let bell = Doorbell::<P>::new();
+        let waiter = Waiter::new(&bell, Patience { spins: 1, slice });
+        let start = Instant::now();
+        let deadline_ns = P::now_ns() + 30_000_000;
+        assert_eq!(waiter.wait_until(deadline_ns, || None::<()>), None);
+        assert!(start.elapsed() >= Duration::from_millis(30), "not before its time");
+        assert_eq!(waiter.wait_until(0, || Some(7)), Some(7), "what is ready is ready");
+    }
+
+    #[test]
+    fn a_deadline_ends_a_wait_that_nobody_else_does() {
+        for slice in [None, Some(Duration::from_millis(4))] {
+            a_deadline_ends_a_wait::<Threads>(slice);
+            a_deadline_ends_a_wait::<Processes>(slice);
+        }
+    }
+
+    /// Nobody rings: only the slice makes the waiter look again.
+    #[test]
+    fn a_slice_lets_a_sleeper_look_for_itself() {
+        let bell = Doorbell::<Processes>::new();
+        let slice = Some(Duration::from_millis(4));
+        let mut looks = 0;
+        Waiter::new(&bell, Patience { spins: 1, slice }).wait(|| {
+            looks += 1;
+            (looks > 6).then_some(())
+        });
+    }
+
+    #[test]
+    fn a_ring_ends_a_wait_before_its_deadline() {
+        let bell = Doorbell::<Processes>::new();
+        let rung = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let waiter = Waiter::new(&bell, Patience { spins: 1, slice: None });
+                let deadline_ns = Processes::now_ns() + 60_000_000_000;
+                let ready = || (rung.load(std::sync::atomic::Ordering::Acquire) != 0).then_some(());
+                waiter.wait_until(deadline_ns, ready)
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            rung.store(1, std::sync::atomic::Ordering::Release);
+            bell.ring(Site::Caller);
+            assert_eq!(waiting.join().expect("no panic"), Some(()));
+        });
+    }
+}

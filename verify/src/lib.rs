@@ -7,6 +7,7 @@
 pub mod books;
 pub mod case;
 pub mod crash;
+pub mod figure5;
 pub mod ground;
 #[cfg(feature = "loom")]
 pub mod loom_platform;

@@ -15,7 +15,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::{Config, FailurePersistence, Runner, thread};
 
-use crate::case::{Case, Order, Recorder};
+use crate::case::{Case, Order, Recorder, Sampling};
 use crate::model::{Join, Model};
 
 /// The shuttle platform.
@@ -193,6 +193,16 @@ pub enum Strategy {
     Random,
     /// Probabilistic concurrency testing, with this many priority changes.
     Pct(usize),
+}
+
+impl Strategy {
+    /// The strategies by which a case is sampled.
+    pub const fn of(sampling: Sampling) -> &'static [Self] {
+        match sampling {
+            Sampling::Concurrent => &[Self::Random, Self::Pct(3)],
+            Sampling::Sequential => &[Self::Random],
+        }
+    }
 }
 
 /// Samples `schedules` of `case`, from `seed`. Panics, as shuttle does, when one fails.

@@ -17,7 +17,7 @@ use verify::crash::crash_breach;
 use verify::loom_platform::{Loom, explore_within};
 use verify::mutant::{Mutant, mutable_sites, with_mutation};
 use verify::shuttle_platform::{Shuttle, Strategy, sample};
-use verify::{Case, Order, Sampling, models};
+use verify::{Case, Order, models};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checker {
@@ -110,7 +110,7 @@ const KILLERS: &[(Site, Checker, &str)] = &[
     (Site::SnapshotIsMine, L, ASK),
     (Site::ClockBound, L, BOUND),
     (Site::ClockInOrder, S, "a_learner_that_skips_a_clock_is_evicted"),
-    (Site::SeatBetweenRounds, S, ROUNDS_OF_THE_DEAD),
+    (Site::SeatBetweenRounds, S, "a_newcomer_is_granted_its_seat_between_rounds"),
     (Site::SeatHandedOver, S, ROUNDS_OF_THE_DEAD),
     (Site::SeatDrained, Crash, CRASH),
     (Site::Quorum, S, ROUNDS),
@@ -213,7 +213,7 @@ fn attack(site: Site, checker: Checker, name: &str) {
         }
         Checker::Shuttle => {
             let case = find(models::catalogue::<Mutant<Shuttle>>(), name);
-            for strategy in strategies(&case) {
+            for strategy in Strategy::of(case.shuttle) {
                 let recorder = sample(&case, *strategy, 1, 2_000);
                 recorder.seen().iter().for_each(|outcome| stated(&case, outcome));
             }
@@ -223,13 +223,6 @@ fn attack(site: Site, checker: Checker, name: &str) {
                 panic!("{scenario}: {breach}");
             }
         }
-    }
-}
-
-fn strategies(case: &Case) -> &'static [Strategy] {
-    match case.shuttle {
-        Sampling::Concurrent => &[Strategy::Random, Strategy::Pct(3)],
-        Sampling::Sequential => &[Strategy::Random],
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Failed, Trial};
 use verify::property_table::{Column, complaints};
 use verify::shuttle_platform::{Shuttle, Strategy, sample};
-use verify::{Case, Sampling, models};
+use verify::{Case, models};
 
 /// Schedules of each case and strategy: more than 20,000 in all.
 const SCHEDULES: usize = 600;
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let complaints = complaints(Column::Shuttle, &cases);
     let mut trials: Vec<_> = cases
         .into_iter()
-        .flat_map(|case| strategies(case.shuttle).iter().map(move |strategy| (case, *strategy)))
+        .flat_map(|case| Strategy::of(case.shuttle).iter().map(move |strategy| (case, *strategy)))
         .map(|(case, strategy)| {
             let rows = Arc::clone(&rows);
             let name = format!("{}::{}", case.name, name_of(strategy));
@@ -50,13 +50,6 @@ fn main() -> ExitCode {
     let conclusion = libtest_mimic::run(&arguments, trials);
     print_table(&mut rows.lock().unwrap(), seed);
     conclusion.exit_code()
-}
-
-fn strategies(sampling: Sampling) -> &'static [Strategy] {
-    match sampling {
-        Sampling::Concurrent => &[Strategy::Random, Strategy::Pct(3)],
-        Sampling::Sequential => &[Strategy::Random],
-    }
 }
 
 fn number(variable: &str) -> Option<u64> {

@@ -5,15 +5,18 @@
 //!
 //! | field | written by | read by | pairs with |
 //! |---|---|---|---|
-//! | `tail` | producer: release CAS to join, commit and seal; server: CAS to seal the dead | consumer: acquire load in [`Consumer::poll`] | slot contents |
+//! | `tail` | producer: release CAS to commit, relaxed CAS to join and seal; server: relaxed CAS to seal the dead | consumer: acquire load in [`Consumer::poll`] | slot contents |
 //! | `head` | consumer: release store in [`Entry::release`] | producer: acquire load in [`Producer::reserve`] | slot may be overwritten |
-//! | `refused` | consumer: release store in [`Consumer::refuse`] | producer | – |
+//! | `refused` | consumer: relaxed store in [`Consumer::refuse`] | producer | – |
 //! | a slot | its owner: producer from reserve to commit, consumer from poll to release | | |
 //!
 //! - **One commit point.** Everything a producer does before the CAS on `tail` is invisible. A
 //!   producer killed at any instruction leaves either a whole gradient or none (rule 2).
 //! - **Fenced lives.** The tail word names the life that may commit. A new life stamps its epoch
-//!   there when it joins; a commit by a life that was given up is a failed CAS, not a gradient.
+//!   there when it joins, and the server seals the ring of a life that was given up: a commit that
+//!   comes too late is a failed CAS, not a gradient. Only the commit is fenced, not the memory of
+//!   the slots: a successor joins when the process of the life before is gone
+//!   ([`Seat::rejoin`](crate::membership::Seat::rejoin)).
 //! - **Private indices.** Each end keeps its own index and reads the shared one only when it joins
 //!   (rule 5); it reads the other end's word only when its cached copy says "full" or "empty".
 //!
@@ -69,8 +72,8 @@ pub struct Message<T> {
     pub payload: T,
 }
 
-/// One slot: plain memory with one owner at a time.
-#[repr(C)]
+/// One slot: plain memory with one owner at a time, on cache lines of its own.
+#[repr(C, align(64))]
 pub struct Slot<P: Platform, T: Send> {
     message: P::Cell<Message<T>>,
 }

@@ -16,6 +16,8 @@ pub struct Producer<'a, P: Platform, T: Send> {
     learner: u32,
     tail: Tail,
     cached_head: u64,
+    /// Whether a CAS has failed: the ring belongs to another life, or to nobody.
+    fenced: bool,
 }
 
 impl<'a, P: Platform, T: Send> Producer<'a, P, T> {
@@ -40,7 +42,7 @@ impl<'a, P: Platform, T: Send> Producer<'a, P, T> {
         };
         ring.server_bell.ring(Site::RingJoinBell);
         let cached_head = ring.words.head.load(Site::RingJoinHead, Acquire);
-        Self { ring, learner, tail, cached_head }
+        Self { ring, learner, tail, cached_head, fenced: false }
     }
 
     /// The ticket that the next commit will carry.
@@ -57,7 +59,7 @@ impl<'a, P: Platform, T: Send> Producer<'a, P, T> {
     /// again gives the same slot.
     #[inline]
     pub fn reserve(&mut self) -> Result<Reservation<'_, 'a, P, T>, ReserveError> {
-        if self.tail.sealed {
+        if self.tail.sealed || self.fenced {
             return Err(ReserveError::Ended);
         }
         if self.is_full() {
@@ -90,6 +92,9 @@ impl<'a, P: Platform, T: Send> Producer<'a, P, T> {
 
     /// Ends the stream: no ticket follows. The server takes what is committed, then lets go.
     pub fn seal(&mut self) -> Result<(), Fenced> {
+        if self.fenced {
+            return Err(Fenced);
+        }
         if self.tail.sealed {
             return Ok(());
         }
@@ -120,7 +125,7 @@ impl<'a, P: Platform, T: Send> Producer<'a, P, T> {
                 Ok(())
             }
             Err(_) => {
-                self.tail.sealed = true;
+                self.fenced = true;
                 Err(Fenced)
             }
         }

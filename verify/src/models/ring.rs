@@ -44,7 +44,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             name: "a_sealed_ring_is_drained_before_it_is_finished",
             properties: &["P1", "P2", "P10"],
             outcomes: &["received [1], then finished"],
-            loom: Some(Bound::ExhaustiveForward),
+            loom: Some(Bound::Preemptions(4)),
             shuttle: Sampling::Concurrent,
             variants: 1,
             run: seal::<M>,
@@ -188,14 +188,20 @@ fn seal<M: Model>(recorder: &Recorder) {
         move || {
             let waiter = Waiter::new(run.server_bell(), Patience::MODEL);
             let mut received = Vec::new();
-            waiter.wait(|| {
-                if let Some(entry) = consumer.poll(EPOCH).unwrap() {
-                    received.push(entry.read(|payload| *payload));
-                    entry.release();
+            loop {
+                let taken = waiter.wait(|| match consumer.poll(EPOCH).unwrap() {
+                    Some(entry) => {
+                        let value = entry.read(|payload| *payload);
+                        entry.release();
+                        Some(Some(value))
+                    }
+                    None => consumer.is_finished().then_some(None),
+                });
+                match taken {
+                    Some(value) => received.push(value),
+                    None => return received,
                 }
-                consumer.is_finished().then_some(())
-            });
-            received
+            }
         },
     );
     recorder.outcome(format!("received {received:?}, then finished"));

@@ -5,7 +5,7 @@ use protocol::bell::{Patience, Waiter};
 use protocol::clock::Timekeeper;
 use protocol::error::{JoinError, ReserveError};
 use protocol::learner::Life;
-use protocol::machine::Machine;
+use protocol::machine::{Machine, Step};
 use protocol::membership::{Standing, State};
 use protocol::ring::{Consumer, Parcel, Producer};
 use protocol::run::Run;
@@ -25,7 +25,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             name: "a_learner_joins_pushes_and_leaves_and_the_server_drains_and_returns",
             properties: &["P1", "P2", "P10"],
             outcomes: &["applied 2"],
-            loom: Some(Bound::Preemptions(2)),
+            loom: Some(Bound::Preemptions(3)),
             shuttle: Sampling::Concurrent,
             variants: 1,
             run: shutdown::<M>,
@@ -43,7 +43,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             name: "a_budget_is_exact_and_its_surplus_is_refused",
             properties: &["P1", "P11"],
             outcomes: &["committed 1, applied 1", "committed 2, applied 1"],
-            loom: Some(Bound::Preemptions(2)),
+            loom: Some(Bound::Preemptions(3)),
             shuttle: Sampling::Concurrent,
             variants: 1,
             run: budget::<M>,
@@ -52,7 +52,7 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             name: "a_learner_killed_at_any_access_loses_nothing_committed",
             properties: &["P1", "P2", "P7", "P8"],
             outcomes: &["applied 0", "applied 1"],
-            loom: Some(Bound::Preemptions(1)),
+            loom: Some(Bound::Preemptions(2)),
             shuttle: Sampling::Concurrent,
             variants: LIFE_OF_ONE_PUSH,
             run: death::<M>,
@@ -79,10 +79,19 @@ pub(super) fn cases<M: Model>() -> Vec<Case> {
             name: "a_learner_that_pushes_nonsense_is_evicted_and_told",
             properties: &["P1"],
             outcomes: &["[(0, Payload)]"],
-            loom: Some(Bound::Preemptions(2)),
+            loom: Some(Bound::Preemptions(3)),
             shuttle: Sampling::Concurrent,
             variants: 1,
             run: |recorder| nonsense::<M>(recorder, 1, u64::MAX),
+        },
+        Case {
+            name: "a_newcomer_is_granted_its_seat_between_rounds",
+            properties: &["P6"],
+            outcomes: &["granted at version 2"],
+            loom: None,
+            shuttle: Sampling::Sequential,
+            variants: 1,
+            run: newcomer::<M>,
         },
         Case {
             name: "a_learner_that_skips_a_clock_is_evicted",
@@ -327,4 +336,28 @@ fn unjournalled<M: Model>(recorder: &Recorder) {
     } else {
         "half written".to_owned()
     });
+}
+
+/// A third learner asks for its seat in the middle of a round of two.
+fn newcomer<M: Model>(recorder: &Recorder) {
+    let ground = Ground::<M, u64>::new(3, 1);
+    let weights = Weights::<M>::new(3);
+    let (run, view) = (ground.run(), weights.view());
+    let policy = Policy { synchrony: Synchrony::Averaged, ..immediate(None) };
+    let mut server = Server::attach(run, policy, Books::new(view, Log::default())).unwrap();
+    let join = |learner: usize| {
+        let epoch = run.seats()[learner].join(learner as u32).unwrap();
+        Producer::join(run.ring(learner), learner as u32, epoch)
+    };
+    let mut members = [join(0), join(1)];
+    while server.step() == Step::Worked {}
+    for producer in &mut members {
+        producer.reserve().unwrap().commit(Parcel::dense(1, 0, 1, 8)).unwrap();
+    }
+    assert_eq!(server.step(), Step::Worked, "the round begins");
+    let _newcomer = join(2);
+    while run.seats()[2].standing().state == State::Joining {
+        assert_eq!(server.step(), Step::Worked, "the newcomer gets its seat in the end");
+    }
+    recorder.outcome(format!("granted at version {}", server.version()));
 }

@@ -97,16 +97,21 @@ fn racy<M: Model>(recorder: &Recorder) {
     let memory = Memory::<M>::new();
     let (weights, reader) = (memory.weights.get(), memory.reader());
     let mut publisher = Publisher::attach(memory.stamp.get());
-    let ((), (version, copied)) = both::<M, _, _>(
+    let pull = move |reader: &Reader<'static, M>| {
+        let mut copied = 0;
+        let version = reader.read_racy(|| copied = weights[0].load(Site::Caller, Relaxed));
+        (version, u64::from(copied))
+    };
+    let ((), (reader, (version, copied))) = both::<M, _, _>(
         recorder,
         move || (0..2).for_each(|_| update(&mut publisher, weights)),
         move || {
-            let mut copied = 0;
-            let version = reader.read_racy(|| copied = weights[0].load(Site::Caller, Relaxed));
-            (version, u64::from(copied))
+            let pulled = pull(&reader);
+            (reader, pulled)
         },
     );
     assert!(copied >= version, "claims version {version} but copied {copied} (P5)");
+    assert_eq!(pull(&reader), (2, 2), "after quiescence the next pull gets the last weights (P5)");
     recorder.outcome(format!("claims {version} holds {copied}"));
 }
 
