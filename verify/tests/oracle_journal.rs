@@ -13,7 +13,7 @@ use protocol::journal::{Intent, Journal, JournalWords, Kernel, Lane, LaneWords, 
 use protocol::ring::{Header, Parcel};
 use ps::platform::Threads;
 use verify::oracle::journal::{
-    BLOCKS, Expected, LANES, LaneWeights, Operation, Oracle, WORDS, fold,
+    BLOCKS, Expected, LANES, LaneWeights, Operation, Oracle, WORDS, fold, initial,
 };
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -31,7 +31,6 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 /// What survives the server: the weights and undo records of each lane.
-#[derive(Default)]
 struct Memory {
     weights: [LaneWeights; LANES],
     records: [[[u64; WORDS]; 2]; LANES],
@@ -143,7 +142,8 @@ proptest! {
         let words = JournalWords::<Threads>::new();
         let lanes: [LaneWords<Threads>; LANES] = std::array::from_fn(|_| LaneWords::new());
         let journal = Journal::new(&words, &lanes);
-        let memory = Memory::default();
+        let weights = std::array::from_fn(initial);
+        let memory = Memory { weights, records: Default::default() };
         let mut subject = Subject { journal, lanes: Vec::new(), gradient: 0, memory };
         let mut oracle = Oracle::new();
         for (number, operation) in operations.into_iter().enumerate() {

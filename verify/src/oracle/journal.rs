@@ -73,6 +73,13 @@ pub enum Expected {
     },
 }
 
+/// What a lane holds before the first update: each word another value, so that none passes for
+/// another.
+pub fn initial(lane: usize) -> LaneWeights {
+    let word = |block, word| (lane * 100 + block * 10 + word) as u64;
+    std::array::from_fn(|block| std::array::from_fn(|number| word(block, number)))
+}
+
 /// One word after the update by `gradient`: neither commutative nor idempotent.
 pub const fn fold(old: u64, gradient: u64, word: usize) -> u64 {
     old.wrapping_mul(31).wrapping_add(gradient.wrapping_mul(7)).wrapping_add(word as u64 + 1)
@@ -91,12 +98,12 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// An idle journal, all weights 0.
+    /// An idle journal over the [`initial`] weights.
     pub fn new() -> Self {
         Self {
             phase: Phase::Idle,
             gradient: 0,
-            before: [[[0; WORDS]; BLOCKS]; LANES],
+            before: std::array::from_fn(initial),
             done: [false; LANES],
             alive: true,
             round: (0, 0),

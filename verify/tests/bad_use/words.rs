@@ -22,7 +22,7 @@ fn end_of_the_damaged(scene: &mut Scene<'_>) {
     scene.leave(0);
     scene.settle();
     let standing = scene.standing(0);
-    if matches!(standing.state, State::Joining | State::Rejoining | State::Live) {
+    if matches!(standing.state, State::Joining | State::Rejoining) {
         assert!(scene.run.seats()[0].mark_dead(0, standing.epoch));
         scene.settle();
     }
